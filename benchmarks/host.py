@@ -31,7 +31,7 @@ from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import changed
 from favano.studies.paper.table_2 import table_2
-from favano.studies.stopwatch import Stopwatch
+from favano.studies.stopwatch import BenchStopwatch
 from favano.training import FlatModel, LaneStack, LaunchResult, StackLanes
 from favano.training.roster import Roster
 
@@ -57,7 +57,7 @@ def idle_lanes(
     flat: FlatModel, runs: Sequence[SeedRun], group: engines.Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
     lanes = StackLanes(Idle(flat, [one.trainer for one in runs], LANES))
-    yield engines.on_stacks(runs, lanes, engines.Share(len(runs), 64, 0))
+    yield engines.on_stacks(runs, lanes, engines.MemoryShare(len(runs), 64, 0))
 
 
 def not_shuffled(roster: Roster, rows: Tensor, epoch: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class Counted(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def measure(horizon: float, seeds: int) -> tuple[Stopwatch, int]:
+def measure(horizon: float, seeds: int) -> tuple[BenchStopwatch, int]:
     """All runs up to this horizon, and how many updates they make."""
     global launches, rounds
     launches = rounds = 0
@@ -83,7 +83,7 @@ def measure(horizon: float, seeds: int) -> tuple[Stopwatch, int]:
     samples = Samples(features, labels, features[:20], labels[:20], CLASSES)
     keys = {"horizon": horizon, "batch_size": BATCH}
     specs = [resolve(changed(run.spec, keys)) for run in table_2(seeds)]
-    watch = Stopwatch(process_time)
+    watch = BenchStopwatch(process_time)
     model = lambda: nn.Linear(INPUTS, CLASSES)  # noqa: E731
     results = runner.run_together(
         specs, samples, model, progress=watch, on_steps=watch.made, audits=False

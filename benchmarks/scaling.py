@@ -56,8 +56,8 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     from favano.aggregation import Aggregator
     from favano.data import BatchStream
     from favano.engine import Engine
-    from favano.methods import World
-    from favano.methods.clock import Clock
+    from favano.methods import Context
+    from favano.methods.clock import ServerClock
     from favano.methods.favano import Favano
     from favano.models import perceptron
     from favano.schedule import plan
@@ -90,7 +90,7 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
 
     began = perf_counter()
     fleet = two_speeds(clients)
-    method = Favano().bind(World(fleet, LOCAL_STEPS, Clock(selected=selected)))
+    method = Favano().bind(Context(fleet, LOCAL_STEPS, ServerClock(selected=selected)))
     policy = method.policy()
     schedule = plan(policy, fleet, horizon=updates * policy.period, seed=0)
     rates = RATE * method.rates(schedule)

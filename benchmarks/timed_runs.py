@@ -28,7 +28,7 @@ from favano.run.samples import Samples, load_samples, make_task, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, make_spec
 from favano.studies.paper.table_2 import table_2
-from favano.studies.stopwatch import Stopwatch
+from favano.studies.stopwatch import BenchStopwatch
 from favano.studies.workload import image_count
 
 
@@ -59,7 +59,7 @@ def images_per_step(specs: Sequence[Spec], samples: Samples) -> float:
 
 def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dict[str, float]:
     samples = load_samples(specs[0], data_dir)
-    watch = Stopwatch()
+    watch = BenchStopwatch()
     model = named_model(specs[0], samples)
     kernels = profile(activities=[ProfilerActivity.CUDA]) if profiled else None
     with kernels or nullcontext():

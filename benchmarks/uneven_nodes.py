@@ -18,7 +18,7 @@ from flwr.app import ArrayRecord, MetricRecord
 from measurement import Document, heading, write
 from tests.flower.federation import Federation, federation, nodes
 
-from favano.flower import AsyncStrategy, LocalTraining, Share
+from favano.flower import AsyncStrategy, DataPartition, LocalTraining
 from favano.flower.clock import WallClock
 from favano.methods import make_method
 
@@ -56,7 +56,7 @@ def start_node(one: Federation, part: int) -> None:
 
 def measured(name: str, seconds: float) -> Document:
     """One method for some seconds: time and accuracy of its versions."""
-    share = Share(0, len(PACES), split=SPLIT)
+    share = DataPartition(0, len(PACES), split=SPLIT)
     module, (images, labels) = share.network(), share.test_data()
     rows: list[tuple[int, float, float]] = []
 

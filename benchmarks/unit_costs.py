@@ -41,15 +41,15 @@ class Plan:
 
 def make_plan(clients: int, updates: int, selected: int) -> Plan:
     """Plan so many server steps of FAVANO."""
-    from favano.methods import World
-    from favano.methods.clock import Clock
+    from favano.methods import Context
+    from favano.methods.clock import ServerClock
     from favano.methods.favano import Favano
     from favano.schedule import plan
     from favano.timing import two_speeds
 
     began = process_time()
     fleet = two_speeds(clients)
-    method = Favano().bind(World(fleet, 20, Clock(selected=selected)))
+    method = Favano().bind(Context(fleet, 20, ServerClock(selected=selected)))
     policy = method.policy()
     found = plan(policy, fleet, horizon=updates * policy.period, seed=0)
     return Plan(clients, updates, found.jobs, process_time() - began, peak())
@@ -125,18 +125,18 @@ def per_parameter() -> Document:
     import torch
 
     from favano.engine import model_digest
-    from favano.methods import Answers, World
-    from favano.methods.clock import Clock
+    from favano.methods import ClientUpdates, Context
+    from favano.methods.clock import ServerClock
     from favano.methods.favano import Favano
     from favano.run.checkpoint_files import CheckpointFiles
     from favano.timing import two_speeds
 
     torch.set_num_threads(1)
     fleet, who = two_speeds(100), np.arange(SELECTED)
-    method = Favano().bind(World(fleet, 20, Clock(selected=SELECTED)))
+    method = Favano().bind(Context(fleet, 20, ServerClock(selected=SELECTED)))
     size = PARAMETERS // SELECTED
     start, end = torch.rand(SELECTED, size), torch.rand(SELECTED, size)
-    answers = Answers(who, who + 1, who, who + 0.5, 0, start, end)
+    updates = ClientUpdates(who, who + 1, who, who + 0.5, 0, start, end)
     state, model = method.init(torch.rand(size)), torch.rand(PARAMETERS)
     with TemporaryDirectory() as folder:
         files, saved = CheckpointFiles(Path(folder), 0), model.numpy()
@@ -144,7 +144,7 @@ def per_parameter() -> Document:
         (path,) = files.paths()
         size_on_disk = path.stat().st_size
     return {
-        "update_ns": timed(lambda: method.update(state, answers), PARAMETERS),
+        "update_ns": timed(lambda: method.update(state, updates), PARAMETERS),
         "digest_ns": timed(lambda: model_digest(model), PARAMETERS),
         "checkpoint_ns": checkpoint,
         "checkpoint_bytes": size_on_disk / PARAMETERS,

@@ -30,15 +30,15 @@ class Ca2fl(favano.Method[Ca2flState]):
     server_learning_rate: float = favano.option(1.0, "step of the server", symbol="eta_g")
 
     def policy(self):
-        return self.world.arrivals(
-            buffer=self.buffer, hand_out="idle", concurrency=self.world.selected
+        return self.context.buffered(
+            buffer=self.buffer, hand_out="idle", concurrency=self.context.selected
         )
 
     def init(self, model):
-        return Ca2flState(model, favano.zeros(model, rows=self.world.clients))
+        return Ca2flState(model, favano.zeros(model, rows=self.context.clients))
 
-    def update(self, state, answers):
-        new, cache = answers.end - answers.start, state.cache
-        step = cache.mean(0) + (new - cache[answers.client]).mean(0)
+    def aggregate(self, state, updates):
+        new, cache = updates.end - updates.start, state.cache
+        step = cache.mean(0) + (new - cache[updates.client]).mean(0)
         model = state.model + self.server_learning_rate * step
-        return Ca2flState(model, favano.with_rows(cache, answers.client, new))
+        return Ca2flState(model, favano.with_rows(cache, updates.client, new))

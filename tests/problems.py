@@ -12,9 +12,9 @@ from torch import Tensor
 
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
-from favano.methods import Answers, Method
+from favano.methods import ClientUpdates, Method
 from favano.methods.method import S
-from favano.schedule import Course, Schedule
+from favano.schedule import Schedule, Timeline
 from favano.training import Layout, Work
 from favano.training.optimisers import Memory
 from favano.types import Stack, Vector
@@ -33,16 +33,16 @@ class Quadratics:
         return self.curvature[client] * (model - self.centre[client])
 
     def local(
-        self, client: int, model: Vector, steps: int, rate: float, drift: Vector | None = None
+        self, client: int, model: Vector, steps: int, rate: float, correction: Vector | None = None
     ) -> Vector:
         for _ in range(steps):
             gradient = self.gradient(client, model)
-            model = model - rate * (gradient if drift is None else gradient + drift)
+            model = model - rate * (gradient if correction is None else gradient + correction)
         return model
 
     def train(self, start: Stack, work: Work) -> Stack:
-        drift = [None] * len(start) if work.drift is None else work.drift
-        rows = zip(start, work.client, work.steps, work.rate, drift, strict=True)
+        correction = [None] * len(start) if work.correction is None else work.correction
+        rows = zip(start, work.client, work.steps, work.rate, correction, strict=True)
         ends = [self.local(int(i), w, int(k), float(r), d) for w, i, k, r, d in rows]
         return torch.stack(ends) if ends else start
 
@@ -59,7 +59,7 @@ class Linear:
     def train(self, start: Stack, work: Work) -> Stack:
         distance = torch.from_numpy(work.steps * work.rate)[:, None]
         slope = self.slope[torch.from_numpy(work.client)]
-        return start - distance * (slope if work.drift is None else slope + work.drift)
+        return start - distance * (slope if work.correction is None else slope + work.correction)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def trainer_of(
     method: Method[S], problem: Quadratics | Linear, size: int
 ) -> Quadratics | Linear | Remembering:
     """Who trains the clients of a method on this problem."""
-    return Remembering(problem, method.step, size) if method.memory else problem
+    return Remembering(problem, method.local_step, size) if method.memory else problem
 
 
 def quadratics(clients: int, size: int = 4, seed: int = 0) -> Quadratics:
@@ -105,7 +105,7 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_aggregator(
-    method: Method[S], schedule: Schedule | Course, initial: Vector, rate: float = 0.1
+    method: Method[S], schedule: Schedule | Timeline, initial: Vector, rate: float = 0.1
 ) -> Aggregator[S]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
     return Aggregator(method, schedule, layout, lambda s: rate * method.rates(s), initial)
@@ -113,7 +113,7 @@ def make_aggregator(
 
 def server_models(
     method: Method[S],
-    schedule: Schedule | Course,
+    schedule: Schedule | Timeline,
     problem: Quadratics | Linear,
     initial: Vector,
     rate: float = 0.1,
@@ -121,7 +121,7 @@ def server_models(
     """The server model before the first update and after each one."""
     aggregator = make_aggregator(method, schedule, initial, rate)
     trainer = trainer_of(method, problem, len(initial))
-    return [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
+    return [event.server for event in PlainLoop(aggregator, trainer).moments()]
 
 
 NO_MODELS = torch.empty(0)
@@ -136,10 +136,10 @@ def answers_of(
     *,
     rate: float = 0.1,
     version: int = 0,
-) -> Answers:
+) -> ClientUpdates:
     """The answers of these clients, written by hand."""
     who, made, age = (np.array(column, dtype=np.int64) for column in (client, steps, staleness))
-    return Answers(who, made, age, np.full(len(client), rate), version, start, end)
+    return ClientUpdates(who, made, age, np.full(len(client), rate), version, start, end)
 
 
 def close(a: Tensor, b: Tensor, tolerance: float = 1e-12) -> bool:

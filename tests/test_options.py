@@ -8,15 +8,15 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.options import (
     Count,
     Options,
-    PositiveShare,
     PositiveTime,
+    PositiveUnitInterval,
     Rate,
-    Share,
     Time,
+    UnitInterval,
     Whole,
     did_you_mean,
     option,
@@ -32,8 +32,8 @@ class Oven(Options):
     heat: Rate = option(1.5, "how hot", source="the manual")
     pause: Time = option(0.0, "between two cakes")
     minutes: PositiveTime | None = option(None, "how long", otherwise="until it is done")
-    share: Share = option(0.5, "of the butter")
-    most: PositiveShare = option(1.0, "of the sugar")
+    share: UnitInterval = option(0.5, "of the butter")
+    most: PositiveUnitInterval = option(1.0, "of the sugar")
     mode: Literal["fan", "grill"] = option("fan", "where the heat comes from")
     other: Literal["none", "all"] | None = option(None, "which lights are on")
     fan: bool = option(False, "whether the fan turns")
@@ -41,7 +41,7 @@ class Oven(Options):
     times: tuple[PositiveTime, ...] = option((), "of each cake")
 
     def check(self) -> None:
-        need(not (self.mode == "grill" and self.fan), "fan", self.fan, "goes with mode=fan")
+        require(not (self.mode == "grill" and self.fan), "fan", self.fan, "goes with mode=fan")
 
 
 def test_values_have_defaults_and_are_given_by_name() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from favano.methods.fedfix import FedFix as FedFix
     from favano.methods.fednova import FedNova as FedNova
     from favano.methods.fedprox import FedProx as FedProx
-    from favano.methods.method import Answers as Answers
+    from favano.methods.method import ClientUpdates as ClientUpdates
     from favano.methods.method import Method as Method
     from favano.methods.method import ModelState as ModelState
     from favano.methods.quafl import Quafl as Quafl
@@ -48,16 +48,14 @@ if TYPE_CHECKING:
     from favano.run.result import Result as Result
     from favano.run.verification import Verdict as Verdict
     from favano.run.verification import verify as verify
-    from favano.specification.parts import FleetPart
+    from favano.specification.parts import Fleet as Fleet
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
-
-    Fleet = FleetPart
 
 __version__ = "0.2.0.dev0"
 
 _HOME = {
-    "Answers": "methods.method",
+    "ClientUpdates": "methods.method",
     "BadInput": "errors",
     "Comparison": "run.result",
     "Fleet": "specification.parts",
@@ -96,7 +94,7 @@ def __getattr__(name: str) -> object:
 
     if name in _HOME:
         module = import_module(f"favano.{_HOME[name]}")
-        return getattr(module, "FleetPart" if name == "Fleet" else name)
+        return getattr(module, name)
     if name[:1].isupper():
         from favano.methods import our_methods
 

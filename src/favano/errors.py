@@ -92,7 +92,7 @@ class ClusterLost(RuntimeError):
     """No machine is left to go on; what was saved is kept."""
 
 
-def need(condition: bool, name: str, value: object, rule: str) -> None:
+def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Refuse `value` with one sentence unless `condition` holds.
 
     >>> need(3 <= 2, "selected", 3, "need 1..clients (2)")
@@ -103,7 +103,7 @@ def need(condition: bool, name: str, value: object, rule: str) -> None:
         raise BadInput(name, value, rule)
 
 
-def said(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """An error of a user's function in one line.
 
     >>> said(RuntimeError("no such thing\\nat all")), said(AssertionError())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 from zipfile import ZipFile
 
-from favano.errors import need
+from favano.errors import require
 
 MEBIBYTE: Final = 1 << 20
 _TEXT: Final = 64 * MEBIBYTE  # 300,000 evaluations; as objects of Python up to some 20 times that
@@ -18,7 +18,7 @@ def read_limited(path: Path, name: str, encoding: str = "utf-8") -> str:
     """The text of a file; one that is too large is refused under this name."""
     size = path.stat().st_size
     rule = f"has {size // MEBIBYTE:,} MiB, need {_TEXT // MEBIBYTE} at most"
-    need(size <= _TEXT, name, path, rule)
+    require(size <= _TEXT, name, path, rule)
     return path.read_text(encoding=encoding)
 
 

@@ -32,7 +32,7 @@ from typing import (
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -56,8 +56,8 @@ Seeds = Annotated[int, Field(ge=1, le=10_000)]  # they are planned and trained t
 Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
 Rate = Annotated[float, Field(ge=0, le=1e30)]  # beyond it, single precision overflows
-Share = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
-PositiveShare = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
+UnitInterval = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
+PositiveUnitInterval = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Options:
     @classmethod
     def _complete(cls) -> None:
         rule = "has an __init__ of its own; declare options by favano.option instead"
-        need("__init__" not in vars(cls), "class", cls.__name__, rule)
+        require("__init__" not in vars(cls), "class", cls.__name__, rule)
         text = cls.__doc__
         dataclass(frozen=True, kw_only=True)(cls)
         cls.__doc__ = text  # no signature where there is none

@@ -16,7 +16,7 @@ from favano.methods.fedavg import FedAvg
 from favano.methods.fedbuff import FedBuff
 from favano.methods.quafl import Quafl
 from favano.methods.server_optimiser import ServerOptimiser
-from favano.methods.weights import Known
+from favano.methods.weights import KnownSteps
 from favano.schedule import Schedule
 from favano.training import Layout, Work
 from favano.types import NonFinite, Stack, Vector
@@ -49,7 +49,7 @@ def run_of(
 
 
 METHODS = [
-    any_method(weighed(bound(Favano(), 10, 5, selected=4), Known(np.ones(10), np.ones(10)))),
+    any_method(weighed(bound(Favano(), 10, 5, selected=4), KnownSteps(np.ones(10), np.ones(10)))),
     any_method(bound(Quafl(), 10, 5, selected=4)),
 ]
 
@@ -58,7 +58,7 @@ METHODS = [
 def test_nan_stops_the_run_and_names_the_client(method: AnyMethod) -> None:
     schedule = scheduled(method, 300)
     late = (schedule.client == 3) & (schedule.first_step >= 4)
-    update = int(schedule.visit[late].min()) + 1
+    update = int(schedule.used_by[late].min()) + 1
     with pytest.raises(
         NonFiniteUpdate, match=f"client 3: the update for server step {update}, at time "
     ):
@@ -70,7 +70,9 @@ def test_nan_can_be_skipped(method: AnyMethod) -> None:
     schedule = scheduled(method, 300)
     servers, refused = run_of(method, schedule, "skip")
     assert all(bool(torch.isfinite(server).all()) for server in servers)
-    late = (schedule.client == 3) & (schedule.first_step >= 4) & (schedule.visit < schedule.updates)
+    late = (
+        (schedule.client == 3) & (schedule.first_step >= 4) & (schedule.used_by < schedule.updates)
+    )
     assert [client for clients in refused for client in clients] == [3] * int(late.sum())
     assert late.sum() > 1
 
@@ -104,7 +106,7 @@ def test_an_update_that_failed_leaves_the_servers_optimiser(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is made again when there is memory; the momentum must not have moved."""
-    method, average = bound(FedAvg(), 4), FedAvg.average
+    method, average = bound(FedAvg(), 4), FedAvg.aggregate_buffers
     schedule, layout = scheduled(method, 300), Layout(parameters=3, buffers=1, counters=0)
     server = ServerOptimiser("momentum", rate=1.0, momentum=0.9)
     rates = np.ones(len(schedule.client))
@@ -147,18 +149,18 @@ def test_a_client_whose_answer_is_refused_forgets() -> None:
     aggregator = Aggregator(method, schedule, layout, rates, start_model(), non_finite="skip")
     done: dict[int, int] = {}
     refused = 0
-    for moment in PlainLoop(aggregator, Remembers()).moments():
-        if moment.version < 0:
+    for event in PlainLoop(aggregator, Remembers()).moments():
+        if event.version < 0:
             continue
-        who = schedule.client[aggregator.course.jobs(moment.version)]
+        who = schedule.client[aggregator.timeline.jobs(event.version)]
         client = int(who[0])
-        refused += len(moment.refused)
-        done[client] = 0 if len(moment.refused) else done.get(client, 0) + 1
+        refused += len(event.refused)
+        done[client] = 0 if len(event.refused) else done.get(client, 0) + 1
         expected = torch.full((8,), 2.0 * done[client], dtype=torch.float64)
-        (start,) = aggregator.starts(who, moment.clients.of(who))
+        (start,) = aggregator.starts(who, event.clients.of(who))
         assert torch.equal(start[4:], expected)
-        assert bool(moment.server.isfinite().all())
-        assert moment.server.shape == (4,)
+        assert bool(event.server.isfinite().all())
+        assert event.server.shape == (4,)
     assert refused > 1
     assert max(done.values()) > 3
 

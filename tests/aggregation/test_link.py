@@ -71,7 +71,7 @@ def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     method, schedule = build(name)
     trainer = trainer_of(method, quadratics(CLIENTS), 4)
     aggregator = linked(method, schedule, codec)
-    coded = [moment.server for moment in PlainLoop(aggregator, trainer).moments()]
+    coded = [event.server for event in PlainLoop(aggregator, trainer).moments()]
     exact = [m.server for m in PlainLoop(linked(method, schedule, None), trainer).moments()]
     assert all(close(a, b, 1e-6) for a, b in zip(coded, exact, strict=True))
     assert not torch.equal(coded[-1], exact[-1])
@@ -89,21 +89,21 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
     contacts = [0] * 10
     wrapped = 0
     aggregator = linked(method, schedule, codec)
-    for moment in PlainLoop(aggregator, trainer).moments():
-        if moment.version < 0:
+    for event in PlainLoop(aggregator, trainer).moments():
+        if event.version < 0:
             continue
         read = []
-        for job in aggregator.course.jobs(moment.version).tolist():
+        for job in aggregator.timeline.jobs(event.version).tolist():
             i, steps = int(schedule.client[job]), int(schedule.steps[job])
             live = trainer.local(i, own[i], steps, float(aggregator.rates[job]))
             read.append(carry(codec, live, server, last[i], i, contacts[i]))
-            last[i] = carry(codec, server, live, last[i], SERVER, moment.version)
+            last[i] = carry(codec, server, live, last[i], SERVER, event.version)
             own[i] = (last[i] + 3 * live) / 4
             contacts[i] += 1
             wrapped += 2 * int(codec.wrapped(live[None], server[None]))
         server = (server + torch.stack(read).sum(dim=0)) / 4
-        assert close(moment.server, server)
-        spread = float(moment.clients.spread(moment.server).distances[0])
+        assert close(event.server, server)
+        spread = float(event.clients.spread(event.server).distances[0])
         assert spread == pytest.approx(float((torch.stack(own) - server).square().sum()))
     assert aggregator.link is not None
     assert aggregator.link.wrapped == wrapped
@@ -118,10 +118,10 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
     handed = [server] * 10
     contacts = [0] * 10
     aggregator = linked(method, schedule, codec)
-    for moment in PlainLoop(aggregator, trainer).moments():
-        if moment.version < 0:
+    for event in PlainLoop(aggregator, trainer).moments():
+        if event.version < 0:
             continue
-        jobs = aggregator.course.jobs(moment.version)
+        jobs = aggregator.timeline.jobs(event.version)
         read = []
         for job in jobs.tolist():
             i, steps = int(schedule.client[job]), int(schedule.steps[job])
@@ -129,10 +129,10 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
             read.append(carry(codec, end, server, handed[i], i, contacts[i]))
             contacts[i] += 1
         server = (server + torch.stack(read).sum(dim=0)) / 4
-        assert close(moment.server, server)
+        assert close(event.server, server)
         for i in schedule.client[jobs].tolist():
-            handed[i] = carry(codec, server, handed[i], handed[i], SERVER, moment.version + 1)
-        spread = float(moment.clients.spread(moment.server).distances[0])
+            handed[i] = carry(codec, server, handed[i], handed[i], SERVER, event.version + 1)
+        spread = float(event.clients.spread(event.server).distances[0])
         assert spread == pytest.approx(float((torch.stack(handed) - server).square().sum()))
     assert aggregator.link is not None
     assert (aggregator.link.wrapped > 0) == (codec == COARSE[0])
@@ -160,9 +160,9 @@ def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
     for numbers, problem in ((np.arange(CLIENTS), trainer), (order, moved)):
         method = renumbered(spec, numbers)
         schedule = make_schedule(spec, method, 0)
-        aggregator = linked(method, schedule, MinMax(bits=3), method.world.fleet.streams)
+        aggregator = linked(method, schedule, MinMax(bits=3), method.context.fleet.streams)
         trained = PlainLoop(aggregator, trainer_of(method, problem, 4)).moments()
-        histories.append([moment.server for moment in trained])
+        histories.append([event.server for event in trained])
     assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
 
 
@@ -175,8 +175,8 @@ def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
     aggregator = linked(method, schedule, codec)
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 0, times, lambda model: torch.zeros(2))
-    for moment in PlainLoop(aggregator, quadratics(3)).moments():
-        recorder.observe(moment)
+    for event in PlainLoop(aggregator, quadratics(3)).moments():
+        recorder.observe(event)
     seen = recorder.rows()
     return [row.bits_up for row in seen], [row.bits_down for row in seen]
 
@@ -199,14 +199,14 @@ def test_a_clients_first_model_comes_in_full() -> None:
     schedule = scheduled(method, 400, seed=1)
     aggregator = linked(method, schedule, MinMax(bits=2))
     first, later = 0, 0
-    for moment in PlainLoop(aggregator, quadratics(12)).moments():
-        for client in schedule.client[schedule.base == moment.version].tolist():
-            (start,) = moment.clients.of(np.array([client]))
-            if first_versions(schedule)[client] == moment.version:
-                assert torch.equal(start, moment.server)
+    for event in PlainLoop(aggregator, quadratics(12)).moments():
+        for client in schedule.client[schedule.start_version == event.version].tolist():
+            (start,) = event.clients.of(np.array([client]))
+            if first_versions(schedule)[client] == event.version:
+                assert torch.equal(start, event.server)
                 first += 1
             else:
-                assert not torch.equal(start, moment.server)
+                assert not torch.equal(start, event.server)
                 later += 1
     assert first == len(set(schedule.client.tolist()))
     assert later > 0

@@ -10,7 +10,7 @@ from favano.aggregation import Link
 from favano.aggregation import link as link_module
 from favano.aggregation.link import first_versions, message_numbers
 from favano.quantisation import Codec, Lattice, Qsgd, message_bits
-from favano.schedule import Arrival, Poll, Schedule, plan
+from favano.schedule import Buffered, Polling, Schedule, plan
 from favano.timing import two_speeds
 from tests.aggregation.test_link import COARSE, FINE, SEED, SIZES, label
 from tests.problems import close, start_model
@@ -20,7 +20,7 @@ def link_of(codec: Codec, schedule: Schedule) -> Link:
     return Link(codec, SIZES, schedule, seed=SEED, streams=np.arange(schedule.clients), plain=2)
 
 
-POLICY = Poll(selected=3, local_steps=5)
+POLICY = Polling(selected=3, local_steps=5)
 SCHEDULE = plan(POLICY, two_speeds(6), horizon=70, seed=0)
 
 
@@ -104,17 +104,17 @@ def test_messages_are_numbered_by_client() -> None:
     number = message_numbers(SCHEDULE)
     for client in range(6):
         mine = SCHEDULE.client == client
-        in_order = number[mine][np.argsort(SCHEDULE.base[mine], kind="stable")]
+        in_order = number[mine][np.argsort(SCHEDULE.start_version[mine], kind="stable")]
         assert in_order.tolist() == list(range(int(mine.sum())))
     assert first_versions(SCHEDULE).tolist() == [-1] * 6
 
 
 def test_work_thrown_away_has_its_place_among_the_messages_of_its_client() -> None:
     """In the schedule it stands last."""
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=3)
+    policy = Buffered(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=3)
     schedule = plan(policy, two_speeds(6), horizon=70, seed=0)
     number = message_numbers(schedule)
-    assert schedule.lost.sum() > 0
+    assert schedule.wasted_steps.sum() > 0
     for client in range(6):
         mine = schedule.client == client
         in_order = number[mine][np.argsort(schedule.begin[mine])]

@@ -10,32 +10,32 @@ import torch
 
 from favano.aggregation.snapshot import (
     Held,
-    Memory,
     NoSnapshot,
+    RunMemory,
     Snapshot,
     Waiting,
     beginning_digest,
     jobs_under_way,
 )
 from favano.methods import ModelState
-from favano.schedule import Foreseen
-from favano.schedule.lived import Lived
+from favano.schedule import PlannedTimeline
+from favano.schedule.live_timeline import LiveTimeline
 from favano.types import Floats
 
 
-def course() -> Lived:
+def course() -> LiveTimeline:
     """Two updates of client 0; client 1 begins with it, and is used by the second one."""
-    lived = Lived(clients=2, local_steps=3)
-    lived.begin(0, 0.0), lived.begin(1, 0.0)  # jobs 0 and 1, from version -1
-    lived.answer(0, 3, 1.0)
-    lived.use([0], 1.0)
-    lived.begin(0, 1.0)  # job 2, from version 0
-    lived.answer(2, 2, 4.0)
-    lived.answer(1, 1, 4.0)
-    lived.drop(1)
-    lived.use([2], 5.0)
-    lived.begin(0, 5.0)  # job 3, from version 1
-    return lived
+    timeline = LiveTimeline(clients=2, local_steps=3)
+    timeline.begin(0, 0.0), timeline.begin(1, 0.0)  # jobs 0 and 1, from version -1
+    timeline.receive(0, 3, 1.0)
+    timeline.use([0], 1.0)
+    timeline.begin(0, 1.0)  # job 2, from version 0
+    timeline.receive(2, 2, 4.0)
+    timeline.receive(1, 1, 4.0)
+    timeline.drop(1)
+    timeline.use([2], 5.0)
+    timeline.begin(0, 5.0)  # job 3, from version 1
+    return timeline
 
 
 def snapshot(version: int, *waiting: tuple[int, int, int]) -> Snapshot:
@@ -43,7 +43,7 @@ def snapshot(version: int, *waiting: tuple[int, int, int]) -> Snapshot:
     client, base, place = np.array(waiting, dtype=np.int64).reshape(-1, 3).T
     nobody = np.zeros(2, dtype=np.int64)
     held = Held(np.array([7, 8]), nobody, np.zeros(2, dtype=np.bool_), nobody)
-    memory = Memory("", None, ModelState(torch.zeros(0)), None, {}, {}, {}, {}, None)
+    memory = RunMemory("", None, ModelState(torch.zeros(0)), None, {}, {}, {}, {}, None)
     return Snapshot(version, np.zeros((1, 1)), 0, held, Waiting(client, base, place), memory)
 
 
@@ -62,7 +62,7 @@ def test_a_start_model_that_was_not_kept() -> None:
     """If a course grows, it is what the client holds; a plan knew of the job, and is refused."""
     assert jobs_under_way(course(), snapshot(0)).place.tolist() == [7]
     with pytest.raises(NoSnapshot, match="the start model of a job that is used now was not kept"):
-        jobs_under_way(Foreseen(course().schedule), snapshot(0))
+        jobs_under_way(PlannedTimeline(course().schedule), snapshot(0))
 
 
 RATES = np.array([0.5, 0.25, 0.125, 1.0])

@@ -164,11 +164,11 @@ class Gentle(favano.Method):
     loud: bool = favano.option(False, "say so")
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        size = self.world.sizes(False)[answers.client]
-        step = self.gentleness * answers.progress(size / size.sum())
+    def aggregate(self, state, updates):
+        size = self.context.sizes(False)[updates.client]
+        step = self.gentleness * updates.weighted_delta(size / size.sum())
         return favano.ModelState(state.model + step)
 '''
 

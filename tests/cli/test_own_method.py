@@ -33,10 +33,10 @@ class HalfWay(favano.Method[favano.ModelState]):
     shout: bool = favano.option(False, "does nothing")
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        progress = (answers.end - answers.start).mean(0)
+    def aggregate(self, state, updates):
+        progress = (updates.end - updates.start).mean(0)
         return favano.ModelState(state.model + self.half_of * progress)
 '''
 GROUP = '''
@@ -52,12 +52,12 @@ class Group(favano.Method):
     rates_of: str = favano.option("", "whatever rates returns")
 
     def policy(self):
-        if self.group > self.world.clients:
-            raise ValueError(f"group {self.group} > {self.world.clients} clients")
-        return self.world.rounds()
+        if self.group > self.context.clients:
+            raise ValueError(f"group {self.group} > {self.context.clients} clients")
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        return state._replace(model=answers.end.mean(0))
+    def aggregate(self, state, updates):
+        return state._replace(model=updates.end.mean(0))
 
     def rates(self, schedule):
         return self.rates_of or favano.Method.rates(self, schedule)

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from favano.cluster import connect
-from favano.run.place import THIS_MACHINE
+from favano.run.backend import THIS_MACHINE
 from favano.studies.reproduce import reproduce
 from favano.studies.request import Request
 from tests.run.small import FOOTPRINT, SMALL, Quiet

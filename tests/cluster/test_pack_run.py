@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from favano.cluster.gathering import Gathering
-from favano.cluster.messages import Advanced, Began, Ended, Message, Order, Saved
+from favano.cluster.messages import Advanced, Began, Ended, Message, Order, SavedPack
 from favano.cluster.pack_run import pack_messages
 from favano.cluster.packs import Pack, Slot, make_packs
 from favano.cluster.preparation import prepare
 from favano.data import Dataset
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.records import history_to_csv
+from favano.run.backend import THIS_MACHINE
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
-from favano.run.place import THIS_MACHINE
 from favano.run.progress import Silence
 from favano.run.result import Result
 from favano.specification.presets import resolve
@@ -99,7 +99,7 @@ class Nodes:
             stream = self.messages(pack)
             for message in stream:
                 self.gathering.receive(pack, message)
-                saved += isinstance(message, Saved)
+                saved += isinstance(message, SavedPack)
                 if saved == self.lost_after > 0:
                     self.lost_after = 0
                     waiting.append(pack)
@@ -115,7 +115,11 @@ def same(result: Result, other: Result) -> None:
         other.kernels,
         other.metrics,
     )
-    assert (result.audit, result.served, result.data) == (other.audit, other.served, other.data)
+    assert (result.audit, result.client_scores, result.data) == (
+        other.audit,
+        other.client_scores,
+        other.data,
+    )
     assert list(result.models) == list(other.models)
     for seed, model in result.models.items():
         assert all(torch.equal(model[name], other.models[seed][name]) for name in model)
@@ -164,7 +168,7 @@ def test_progress_counts_each_step_once_however_often_it_was_made(
     planned = nodes.progress.total
     for message in nodes.messages(pack):
         nodes.gathering.receive(pack, message)
-        if isinstance(message, Saved):
+        if isinstance(message, SavedPack):
             break
     nodes.gathering.receive(pack, Advanced("favano, seed 0", 5, 1.0))
     before = nodes.progress.done

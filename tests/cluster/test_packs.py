@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from favano.cluster.packs import Pack, Run, Slot, make_packs, next_pack, slots_of
+from favano.cluster.packs import Pack, PackedRun, Slot, make_packs, next_pack, slots_of
 
 STEPS = st.lists(st.integers(0, 10_000), min_size=1, max_size=40)
 CORES = st.lists(st.integers(1, 64), min_size=1, max_size=6)
 
 
-def runs_of(steps: list[int]) -> list[Run]:
-    return [Run(number // 3, number % 3, count) for number, count in enumerate(steps)]
+def runs_of(steps: list[int]) -> list[PackedRun]:
+    return [PackedRun(number // 3, number % 3, count) for number, count in enumerate(steps)]
 
 
 def nodes(cores: list[int]) -> list[Slot]:
@@ -85,7 +85,7 @@ def test_gpus_are_equally_fast_however_many_cores_are_beside_them() -> None:
 
 def test_a_free_slot_takes_the_largest_pack_of_its_speed_or_the_smallest_of_others() -> None:
     small, large, others, least = (
-        Pack(speed, [Run(0, 0, steps)]) for speed, steps in ((4, 1), (4, 5), (16, 9), (16, 7))
+        Pack(speed, [PackedRun(0, 0, steps)]) for speed, steps in ((4, 1), (4, 5), (16, 9), (16, 7))
     )
     waiting = [small, others, large, least]
     assert next_pack(waiting, Slot("a", 4)) is large

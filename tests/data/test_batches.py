@@ -67,7 +67,7 @@ def test_replacement_draws_evenly_and_independently_of_the_part_size() -> None:
 def test_a_batch_does_not_depend_on_what_was_read_before(order: Order) -> None:
     forward = BatchStream(PARTS, 4, seed=1, order=order)
     visits = [(client, step) for client in range(3) for step in range(12)]
-    expected = {visit: forward.indices(*visit).tolist() for visit in visits}
+    expected = {used_by: forward.indices(*used_by).tolist() for used_by in visits}
     backward = BatchStream(PARTS, 4, seed=1, order=order)
     for visit in reversed(visits):
         assert backward.indices(*visit).tolist() == expected[visit]

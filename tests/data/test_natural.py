@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from favano.data.natural import file_owners, is_natural, numbered, owned_parts, owners_of
-from favano.data.partition import SPLITS, Traits, check_split, deal
+from favano.data.partition import SPLITS, Traits, check_split, partition
 from favano.errors import BadInput
 
 WRITERS = np.array([2, 0, 2, -1, 1, 2, 0])
@@ -46,7 +46,7 @@ def test_fewer_clients_are_drawn_by_seed() -> None:
 def test_more_clients_than_the_data_have_are_refused() -> None:
     message = r"^clients=4: need 1..3, the clients of split=column:writer$"
     with pytest.raises(BadInput, match=message):
-        deal(Traits(7, owners={"writer": WRITERS}), 4, "column:writer", seed=0)
+        partition(Traits(7, owners={"writer": WRITERS}), 4, "column:writer", seed=0)
 
 
 def test_a_missing_column_is_refused_with_those_there_are() -> None:
@@ -55,33 +55,33 @@ def test_a_missing_column_is_refused_with_those_there_are() -> None:
     rule = "is no column of words or whole numbers beside inputs and labels"
     message = rf"^split=column:writers: {rule}; need one of writer, hand$"
     with pytest.raises(BadInput, match=message):
-        deal(traits, 3, "column:writers", seed=0)
+        partition(traits, 3, "column:writers", seed=0)
     with pytest.raises(BadInput, match=rf"{rule}; the data have none$"):
-        deal(Traits(7), 3, "column:writers", seed=0)
+        partition(Traits(7), 3, "column:writers", seed=0)
 
 
 def test_samples_of_nobody_are_counted_once(caplog: pytest.LogCaptureFixture) -> None:
     traits = Traits(7, owners={"writer": WRITERS, "hand": WRITERS + 1})
     for seed in range(2):
-        deal(traits, 3, "column:writer", seed)
+        partition(traits, 3, "column:writer", seed)
     said = "split=column:writer leaves out 1 of 7 training samples, which no client has"
     assert caplog.messages == [said]
-    deal(Traits(7, owners=traits.owners), 3, "column:hand", seed=0)
+    partition(Traits(7, owners=traits.owners), 3, "column:hand", seed=0)
     assert caplog.messages == [said]
 
 
 def test_a_split_without_clients_is_refused() -> None:
     traits = Traits(3, owners={"file:none.txt": np.full(3, -1)})
-    for ask in (traits.clients_by, lambda how: deal(traits, 3, how, seed=0)):
+    for ask in (traits.clients_by, lambda how: partition(traits, 3, how, seed=0)):
         with pytest.raises(BadInput, match=r"^split=file:none.txt: names no client; -1, blank and"):
             ask("file:none.txt")
 
 
 def test_without_classes_only_iid_deals_out() -> None:
-    parts = deal(Traits(7), 3, "iid", seed=0)
+    parts = partition(Traits(7), 3, "iid", seed=0)
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))
     with pytest.raises(BadInput, match=r"^split=two-class: deals out by class; targets"):
-        deal(Traits(7), 3, "two-class", seed=0)
+        partition(Traits(7), 3, "two-class", seed=0)
 
 
 def test_lists_of_samples_become_owners() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from favano.data.partition import SPLITS, Traits, check_parts, check_split, deal, split
+from favano.data.partition import SPLITS, Traits, check_parts, check_split, partition, split
 from favano.errors import BadInput
 from favano.rng import Stream, permutation
 from favano.types import Ints
@@ -40,12 +40,12 @@ def test_every_split_is_disjoint_sorted_and_decided_by_the_seed(how: str) -> Non
 def test_runs_share_a_split() -> None:
     """A table has many runs per split; each split is dealt once."""
     traits = Traits(2000, shuffled((200,) * 10), 10)
-    first = deal(traits, 15, "two-class", 4)
-    assert deal(traits, 15, "two-class", 4) is first
-    others = deal(traits, 15, "two-class", 5), deal(traits, 14, "two-class", 4)
+    first = partition(traits, 15, "two-class", 4)
+    assert partition(traits, 15, "two-class", 4) is first
+    others = partition(traits, 15, "two-class", 5), partition(traits, 14, "two-class", 4)
     assert [len(parts) for parts in others] == [15, 14]
     assert not np.array_equal(others[0][0], first[0])
-    assert not np.array_equal(deal(traits, 15, "iid", 4)[0], first[0])
+    assert not np.array_equal(partition(traits, 15, "iid", 4)[0], first[0])
 
 
 @pytest.mark.parametrize("how", ["iid", "two-class", "shards:2", "dirichlet:1"])

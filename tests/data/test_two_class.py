@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from favano.data.two_class import deal_blocks, deal_free, share_out
+from favano.data.two_class import class_blocks, free_classes, share_out
 from favano.errors import BadInput
 from favano.rng import Stream, permutation
 
@@ -15,7 +15,7 @@ from favano.rng import Stream, permutation
 @settings(max_examples=60)
 @given(st.integers(2, 13), st.integers(1, 40), st.integers(0, 2**32))
 def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, seed: int) -> None:
-    pairs = deal_blocks(classes, clients, seed)
+    pairs = class_blocks(classes, clients, seed)
     assert pairs.shape == (clients, 2)
     assert (pairs[:, 0] != pairs[:, 1]).all()
     holders = np.bincount(pairs.ravel(), minlength=classes)
@@ -24,25 +24,25 @@ def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, see
 
 
 def test_within_a_block_no_class_comes_twice() -> None:
-    pairs = deal_blocks(10, 100, seed=3)
+    pairs = class_blocks(10, 100, seed=3)
     for block in pairs.reshape(20, 10):
         assert sorted(block.tolist()) == list(range(10))
     assert pairs[:5].tolist() != pairs[5:10].tolist()
 
 
 def test_fewer_clients_see_the_same_deal() -> None:
-    assert deal_blocks(10, 100, seed=3)[:7].tolist() == deal_blocks(10, 7, seed=3).tolist()
+    assert class_blocks(10, 100, seed=3)[:7].tolist() == class_blocks(10, 7, seed=3).tolist()
 
 
 def test_two_orders_of_an_odd_number_of_classes_are_distinct_where_they_meet() -> None:
     for seed in range(60):  # one in three seeds needs the exchange
-        pairs = deal_blocks(3, 3, seed)
+        pairs = class_blocks(3, 3, seed)
         assert (pairs[:, 0] != pairs[:, 1]).all()
         assert np.bincount(pairs.ravel()).tolist() == [2, 2, 2]
 
 
 def test_free_draws_are_distinct_within_a_client_and_uneven_between_classes() -> None:
-    pairs = deal_free(10, 100, seed=0)
+    pairs = free_classes(10, 100, seed=0)
     assert (pairs[:, 0] != pairs[:, 1]).all()
     holders = np.bincount(pairs.ravel(), minlength=10)
     assert holders.sum() == 200
@@ -79,7 +79,7 @@ def test_more_holders_than_samples_is_refused() -> None:
 
 def test_free_draws_are_each_clients_own() -> None:
     """100 draws among 45 pairs of classes: about 40 different ones, none held by many."""
-    pairs = np.sort(deal_free(10, 100, seed=0), axis=1)
+    pairs = np.sort(free_classes(10, 100, seed=0), axis=1)
     _, times = np.unique(pairs, axis=0, return_counts=True)
     assert len(times) > 30
     assert times.max() < 12
@@ -115,6 +115,6 @@ def test_even_blocks_are_the_orders_as_they_are() -> None:
     met = 0
     for seed in range(20):
         orders = [permutation(seed, Stream.SPLIT, 4, client=0, index=block) for block in range(3)]
-        assert deal_blocks(4, 6, seed).ravel().tolist() == np.concatenate(orders).tolist()
+        assert class_blocks(4, 6, seed).ravel().tolist() == np.concatenate(orders).tolist()
         met += sum(int(before[-1] == two[0]) for before, two in pairwise(orders))
     assert met > 0

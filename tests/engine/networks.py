@@ -14,15 +14,15 @@ from torch import Tensor, nn
 
 from favano.aggregation import Aggregator, Link
 from favano.data import BatchStream
-from favano.engine import Engine, Moment, PlainLoop, Step
+from favano.engine import Engine, PlainLoop, ServerVersion, Step
 from favano.errors import NonFiniteUpdate
-from favano.gates import finite_rows
 from favano.methods import State
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.models.norm import BatchNorm2d
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec
 from favano.schedule import Schedule
+from favano.screening import finite_rows
 from favano.training import (
     Finished,
     FlatModel,
@@ -30,8 +30,8 @@ from favano.training import (
     LaneStack,
     LocalRule,
     LoopTrainer,
-    Made,
     StackLanes,
+    StepsDone,
     Task,
     Work,
     one_thread,
@@ -85,7 +85,7 @@ class Problem:
         parts = [np.arange(10 * client, 10 * client + 10) for client in range(CLIENTS)]
         task = Task(images.to(device), labels.to(device), BatchStream(parts, 4, seed))
         memory = self.method.memory
-        step = self.spec.method.step if memory else None
+        step = self.spec.method.local_step if memory else None
         corrected, self.kept = self.method.corrects, optimiser.kept
         rule = LocalRule(corrected=corrected, memory=memory, step=step, optimiser=optimiser)
         self.trainer = LoopTrainer(self.flat, task, rule)
@@ -98,7 +98,7 @@ class Problem:
             link = Link(self.codec, sizes, self.schedule, seed=self.seed, streams=streams)
         non_finite: NonFinite = "skip" if self.poisoned else "stop"
         return Aggregator(
-            self.method, self.planned.course if link is None else self.schedule, self.flat.layout,
+            self.method, self.planned.timeline if link is None else self.schedule, self.flat.layout,
             self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
             kept=self.kept, server=self.server,
         )  # fmt: skip
@@ -113,7 +113,7 @@ class Problem:
     def alone(self) -> list[Seen]:
         """What the plain loop gives."""
         with one_thread():
-            return [seen(moment) for moment in PlainLoop(self.aggregator(), self.trainer).moments()]
+            return [seen(event) for event in PlainLoop(self.aggregator(), self.trainer).moments()]
 
 
 class Seen(NamedTuple):
@@ -126,26 +126,26 @@ class Seen(NamedTuple):
     distances: Tensor  # (2, 2)
 
 
-def seen(moment: Moment) -> Seen:
-    clients, times = moment.clients, (-np.inf, np.inf)
+def seen(event: ServerVersion) -> Seen:
+    clients, times = event.clients, (-np.inf, np.inf)
     held = torch.stack([clients.of(np.arange(CLIENTS), time) for time in times])
-    spreads = [clients.spread(moment.server, time=time).distances for time in times]
-    server = moment.server.clone()
-    return Seen(moment.version, moment.refused.tolist(), server, held, torch.stack(spreads))
+    spreads = [clients.spread(event.server, time=time).distances for time in times]
+    server = event.server.clone()
+    return Seen(event.version, event.refused.tolist(), server, held, torch.stack(spreads))
 
 
 def seen_of(steps: Iterable[Step], runs: int) -> list[list[Seen]]:
     """All moments of each run; none of them may fail."""
     by_run: list[list[Seen]] = [[] for _ in range(runs)]
     for step in steps:
-        assert not isinstance(step.moment, NonFiniteUpdate)
-        by_run[step.run].append(seen(step.moment))
+        assert not isinstance(step.event, NonFiniteUpdate)
+        by_run[step.run].append(seen(step.event))
     return by_run
 
 
 def same(actual: Sequence[Seen], expected: Sequence[Seen], tolerance: float = 0.0) -> None:
     """Compare two runs; to the bit if nothing else is said."""
-    assert [moment[:2] for moment in actual] == [moment[:2] for moment in expected]
+    assert [event[:2] for event in actual] == [server_event[:2] for server_event in expected]
     for moment, other in zip(actual, expected, strict=True):
         for a, b in zip(moment[2:], other[2:], strict=True):
             torch.testing.assert_close(a.cpu(), b.cpu(), rtol=tolerance, atol=tolerance)
@@ -164,8 +164,8 @@ class Shuffled:
 
     def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
         assert (work.steps > 0).all()
-        drift = [None] * len(jobs) if work.drift is None else work.drift
-        self.waiting.extend(zip(jobs.tolist(), models, work.jobs(task), drift, strict=True))
+        correction = [None] * len(jobs) if work.correction is None else work.correction
+        self.waiting.extend(zip(jobs.tolist(), models, work.jobs(task), correction, strict=True))
         self.most = max(self.most, len(self.waiting))
         assert self.free >= 0
 
@@ -175,10 +175,12 @@ class Shuffled:
         if not self.waiting:
             return None
         self.waiting.rotate(3)
-        number, start, job, drift = self.waiting.pop()
+        number, start, job, correction = self.waiting.pop()
         trainer = self.trainers[job.task]
-        end = trainer.run(start[: trainer.width], job, drift)[None]
-        return Finished(np.array([number]), end, np.array(finite_rows(end)), Made(job.steps, 0.0))
+        end = trainer.run(start[: trainer.width], job, correction)[None]
+        return Finished(
+            np.array([number]), end, np.array(finite_rows(end)), StepsDone(job.steps, 0.0)
+        )
 
     def halve(self) -> Ints:
         raise MemoryError

@@ -12,13 +12,13 @@ from favano.engine.audit import LocalSteps
 from favano.methods import AnyMethod, our_methods
 from favano.methods.accumulation import Accumulation
 from favano.methods.asyncsgd import AsyncSGD
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
 from favano.planning.planned import plan_seed
-from favano.schedule import Poll, plan
-from favano.timing import Deterministic, Fleet, make_fleet, two_speeds
+from favano.schedule import Polling, plan
+from favano.timing import ClientSpeeds, Deterministic, client_speeds, two_speeds
 from favano.training import Layout, Work
 from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
@@ -46,8 +46,8 @@ def test_equal_what_linear_losses_measure() -> None:
 @pytest.mark.parametrize("rule", [Accumulation(momentum=0.9), Accumulation(proximal=0.5)])
 def test_fednova_weighs_jobs_of_10_and_2_steps_alike(rule: Accumulation) -> None:
     """By its own rule of local steps; FedAvg does not."""
-    fleet, local = make_fleet(np.array([2.0, 10.0]), Deterministic()), LocalSteps(None, rule)
-    cut = Clock(deadline=20.0, at_deadline="take")
+    fleet, local = client_speeds(np.array([2.0, 10.0]), Deterministic()), LocalSteps(None, rule)
+    cut = ServerClock(deadline=20.0, at_deadline="take")
     nova = any_method(bound(FedNova(), fleet, 10, clock=cut, accumulation=rule))
     schedule = scheduled(nova, 100)
     assert sorted(set(schedule.steps.tolist())) == [2, 10]
@@ -82,7 +82,7 @@ def test_favano_is_fair_and_plain_averaging_of_arrivals_is_not() -> None:
     assert biased[slow].sum() < 0.1
 
 
-def rounds_of_two(fleet: Fleet) -> AnyMethod:
+def rounds_of_two(fleet: ClientSpeeds) -> AnyMethod:
     return any_method(bound(FedAvg(), fleet, 3, selected=2))
 
 
@@ -191,7 +191,7 @@ def test_groups_are_sums_of_their_clients() -> None:
 
 def test_nothing_happened() -> None:
     fleet = two_speeds(6, seed=0)
-    schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=5, seed=0)
+    schedule = plan(Polling(selected=2, local_steps=3), fleet, horizon=5, seed=0)
     assert schedule.updates == 0
     method = rounds_of_two(fleet)
     weights = weigh(method, schedule, fleet.groups)
@@ -215,7 +215,7 @@ def test_the_local_rule_is_part_of_it(name: str) -> None:
         start = torch.zeros(1, dtype=torch.float64)
         aggregator = Aggregator(method, schedule, layout, rates, start)
         pulled = Pulled(slope, 3.0)
-        remembering = Remembering(Linear(slope), method.step, 1, proximal=3.0)
+        remembering = Remembering(Linear(slope), method.local_step, 1, proximal=3.0)
         *_, last = PlainLoop(aggregator, remembering if method.memory else pulled).moments()
         moved.append(float(last.server))
     weights = effective_weights(method, schedule, local=planned.local_steps)
@@ -235,7 +235,7 @@ class Pulled:
             end = begin.clone()
             for _ in range(int(steps)):
                 gradient = self.slope[client] + self.proximal * (end - begin)
-                gradient = gradient if work.drift is None else gradient + work.drift[row]
+                gradient = gradient if work.correction is None else gradient + work.correction[row]
                 end = end - float(rate) * gradient
             ends.append(end)
         return torch.stack(ends) if ends else start

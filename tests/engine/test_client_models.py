@@ -1,4 +1,4 @@
-"""Live client models: trained up to the moment, from the planner's own draws."""
+"""Who holds which model: references, shared versions, and nothing that nobody holds."""
 
 from __future__ import annotations
 
@@ -6,139 +6,186 @@ import numpy as np
 import pytest
 import torch
 
-from favano.engine import PlainLoop, Recorder, live_models
-from favano.errors import BadInput
-from favano.methods.asyncsgd import AsyncSGD
-from favano.methods.clock import Clock
-from favano.methods.favano import Favano
-from favano.methods.fedavg import FedAvg
-from favano.methods.weights import Known
-from favano.schedule import Adaptive, Arrival, Barrier, Poll, plan, under_way
-from favano.timing import Trace, traced_fleet, two_speeds
-from tests.methods.bound import bound, scheduled, weighed
-from tests.problems import close, make_aggregator, ones, quadratics, start_model
+from favano.engine.client_models import ClientModels, ClientModelsOfRun
+from favano.engine.model_rows import ModelRows
+from favano.schedule import PlannedTimeline, Polling, plan
+from favano.timing import two_speeds
+from favano.types import Ints, Vector
 
-FLEET = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([4.0, 6.0]))))
+SIZE = 3
 
 
-def test_steps_made_by_a_moment() -> None:
-    policy = Barrier(selected=3, local_steps=2)
-    schedule = plan(policy, FLEET, horizon=20, seed=0)  # rounds 0..13, 13..26
-    for time, clients, steps in (
-        (0.5, [0, 1, 2], [0, 0, 0]),
-        (3.0, [1, 2], [1, 0]),
-        (9.0, [2], [1]),
-        (12.0, [], []),
-        (17.0, [1, 2], [1, 1]),
-    ):
-        now = under_way(schedule, policy, FLEET, time=time, seed=0)
-        assert now.client.tolist() == clients
-        assert now.steps.tolist() == steps
+def number(value: float) -> Vector:
+    return torch.full((SIZE,), value, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        Poll(selected=3, local_steps=5),
-        Poll(selected=3, local_steps=5, idle_in_interaction=True),
-        Arrival(buffer=1, local_steps=4, hand_out="uniform", concurrency=4, latency="client"),
-        Arrival(buffer=2, local_steps=4, hand_out="flush"),
-    ],
-)
-def test_steps_never_exceed_those_handed_in(policy: Poll | Arrival) -> None:
-    fleet = two_speeds(8, seed=1)
-    schedule = plan(policy, fleet, horizon=200, seed=1)
-    for time in (0.0, 33.0, 77.7, 140.0):
-        now = under_way(schedule, policy, fleet, time=time, seed=1)
-        assert len(set(now.client.tolist())) == len(now.client)
-        used = schedule.visit[now.job] < schedule.updates
-        assert (now.steps[used] <= schedule.steps[now.job][used]).all()
-        later = under_way(schedule, policy, fleet, time=time + 3, seed=1)
-        both = np.intersect1d(now.job, later.job)
-        before = now.steps[np.isin(now.job, both)]
-        assert (later.steps[np.isin(later.job, both)] >= before).all()
+class Run:
+    """The holdings of one run, with a reference of its own to the newest version."""
+
+    def __init__(self, clients: int, others: int = 0) -> None:
+        self.rows = ModelRows(number(0.0))
+        self.client_models = ClientModels(self.rows, [others, clients])
+        self.first = others
+        (self.server,) = self.rows.keep(number(0.0)[None])
+        self.client_models.open(1, int(self.server))
+        self.held = ClientModelsOfRun(self.client_models, 1, SIZE)
+
+    def adopt(
+        self,
+        version: int,
+        client: list[int],
+        begin: list[float] | None = None,
+        read: dict[int, Vector] | None = None,
+    ) -> None:
+        """Jobs of these clients get a new version, whose numbers are all `version` + 1.
+
+        It is made at the time `version`; they begin at once if nothing else is said.
+        """
+        (new,) = self.rows.keep(number(version + 1.0)[None])
+        who = self.first + np.array(client, dtype=np.int64)
+        now, read = np.full(len(who), float(version)), read or {}
+        readings = [(self.first + np.array(list(read)), list(read.values()))] if read else []
+        self.client_models.reach(1, version)
+        self.client_models.adopt(
+            *(who, np.full(len(who), new), np.full(len(who), version)),
+            *(now if begin is None else np.array(begin), now, readings),
+        )
+        self.rows.release(np.array([self.server]))
+        self.server = new
+
+    def keep_own(self, client: list[int], values: list[float]) -> None:
+        models = torch.stack([number(value) for value in values])
+        self.client_models.keep_own(self.first + np.array(client), models)
+
+    def values(self, clients: int, time: float = np.inf) -> list[float]:
+        models: list[float] = self.held.of(np.arange(clients), time)[:, 0].tolist()
+        return models
 
 
-def test_live_variance_by_hand() -> None:
-    method = bound(FedAvg(), FLEET, 2, selected=3)
-    trainer, initial = quadratics(3), start_model()
-    aggregator = make_aggregator(method, scheduled(method, 20), initial)
-    at = live_models(aggregator, trainer, FLEET, seed=0)
-    recorder = Recorder(aggregator, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), at)
-    loop = PlainLoop(aggregator, trainer)
-    first = next(loop.moments())
-    recorder.observe(first)
-    rows = recorder.rows()
-    moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
-    assert rows[0].variance == 0.0
-    assert rows[1].variance == pytest.approx(float(moved.square().sum()))
-    assert close(at(3.0, first.clients)[1], initial + moved)
+def test_a_version_is_kept_as_long_as_a_client_holds_it() -> None:
+    run = Run(3)
+    assert run.rows.used == 1
+    run.adopt(0, [0, 2])
+    assert run.values(3) == [1, 0, 1]
+    assert run.rows.used == 2
+    run.adopt(1, [0, 2])
+    assert run.values(3) == [2, 0, 2]
+    assert run.rows.used == 2
+    run.adopt(2, [1])
+    assert run.values(3) == [2, 3, 2]
+    assert run.rows.used == 2
+    run.adopt(3, [0, 1, 2])
+    assert run.rows.used == 1
+    run.client_models.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
 
 
-def test_readings_without_known_progress_are_refused() -> None:
-    fleet = two_speeds(4)
-    method = weighed(
-        bound(Favano(), fleet, clock=Clock(interruption="keep")), Known(ones(4), ones(4))
-    )
-    aggregator = make_aggregator(method, scheduled(method, 50), torch.zeros(4, dtype=torch.float64))
-    with pytest.raises(BadInput, match="interruption=keep: the steps of a job under way"):
-        live_models(aggregator, quadratics(4), fleet, seed=0)
+def test_a_client_that_begins_two_jobs_at_once_holds_one_model() -> None:
+    """FedBuff's clients may start twice from one version."""
+    run = Run(2)
+    run.adopt(0, [1, 0, 1])
+    assert run.values(2) == [1, 1]
+    run.adopt(1, [1, 1])
+    assert run.values(2) == [1, 2]
+    assert run.rows.used == 2
+    run.adopt(2, [0, 1])
+    assert run.rows.used == 1
+    run.client_models.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
 
 
-def test_clients_that_queue_are_not_at_work() -> None:
-    fleet = two_speeds(3)
-    method = bound(AsyncSGD(concurrency=3, server_learning_rate=1.0), fleet)
-    schedule = scheduled(method, 100)
-    aggregator = make_aggregator(method, schedule, start_model())
-    for moment in PlainLoop(aggregator, quadratics(3)).moments():
-        if moment.version == schedule.updates - 1:
-            live = live_models(aggregator, quadratics(3), fleet, seed=0)
-            models = live(float(schedule.time[-1]), moment.clients)
-            assert 1 <= len(models) <= 3
+def test_own_models_last_until_they_are_forgotten() -> None:
+    run = Run(3, others=4)
+    run.keep_own([0, 2], [10.0, 20.0])
+    run.adopt(0, [0, 1])
+    assert run.values(3) == [10, 1, 20]
+    assert run.client_models.own[4 + np.arange(3)].tolist() == [True, False, True]
+    run.keep_own([0], [11.0])
+    assert run.values(3) == [11, 1, 20]
+    run.client_models.own[4] = False
+    run.adopt(1, [0, 2])
+    assert run.values(3) == [2, 1, 20]
+    assert run.rows.used == 3  # versions 0 and 1, and one model of a client's own
 
 
-@pytest.mark.parametrize(
-    ("policy", "moments"),
-    [
-        (Poll(selected=1, local_steps=2), [(0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2)]),
-        (
-            Poll(selected=1, local_steps=2, idle_in_interaction=True),
-            [(1.0, 0), (3.9, 0), (4.0, 1), (5.9, 1), (6.0, 2), (10.9, 0), (11.0, 1)],
-        ),
-        (
-            Arrival(buffer=1, local_steps=2, hand_out="flush", latency="client"),
-            [(3.9, 0), (4.0, 1), (5.9, 1), (9.9, 0), (10.0, 1)],
-        ),
-        (
-            Adaptive(local_steps=2, most_steps=2, latency="client"),
-            [(3.9, 0), (4.0, 1), (5.9, 1), (9.9, 0), (10.0, 1)],
-        ),
-        (
-            Arrival(buffer=1, local_steps=2, hand_out="flush", latency="server"),
-            [(0.9, 0), (1.0, 1), (2.9, 1), (6.9, 0), (7.0, 1)],
-        ),
-    ],
-)
-def test_while_a_client_talks_it_makes_no_step(
-    policy: Poll | Arrival | Adaptive, moments: list[tuple[float, int]]
-) -> None:
-    """One client, steps of 1 and 2 turn about, an exchange of 3: by hand, into the second job."""
-    fleet = traced_fleet(Trace((np.array([1.0, 2.0]),)))
-    schedule = plan(policy, fleet, horizon=20, seed=0)
-    for time, steps in moments:
-        assert under_way(schedule, policy, fleet, time=time, seed=0).steps.tolist() == [steps], time
+def test_a_client_holds_a_model_from_when_it_begins() -> None:
+    """Client 0 has a queue of two jobs, client 1 begins the second between two versions."""
+    run = Run(3)
+    run.adopt(0, [0, 0, 2], [0.0, 2.5, 0.0])
+    run.adopt(1, [0, 1], [3.5, 1.5])
+    for time, values in ((1.0, [1, 0, 1]), (1.5, [1, 2, 1]), (3.0, [1, 2, 1]), (3.5, [2, 2, 1])):
+        assert run.values(3, time) == values
+        distances = SIZE * np.square(np.array(values) - 5.0).sum()
+        assert float(run.held.spread(number(5.0), time=time).distances[0]) == distances
+        together, _ = run.client_models.spreads(np.array([1]), [time], number(5.0)[None], SIZE)
+        assert float(together[0, 0]) == pytest.approx(distances)
+    run.adopt(2, [1])
+    assert run.values(3, 2.0) == [1, 3, 1]
+    assert run.rows.used == 3
+    run.adopt(4, [])
+    assert run.values(3, 4.0) == [2, 3, 1]
+    assert not run.held.changing
+    run.client_models.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
 
 
-def test_live_models_wait_for_the_exchange() -> None:
-    """At time 4 of 7, one step after an exchange of 3; without the idle time it were two."""
-    fleet = traced_fleet(Trace((np.array([1.0, 2.0]),)))
-    clock = Clock(idle_in_interaction=True)
-    idle = bound(Favano(), fleet, 2, selected=1, clock=clock)
-    method = weighed(idle, Known(ones(1), ones(1)))
-    trainer, initial = quadratics(1), start_model()
-    aggregator = make_aggregator(method, scheduled(method, 20), initial)
-    live = live_models(aggregator, trainer, fleet, seed=0)
-    held = next(PlainLoop(aggregator, trainer).moments()).clients
-    assert close(live(3.5, held)[0], initial)
-    assert close(live(4.0, held)[0], trainer.local(0, initial, 1, 0.1))
-    assert close(live(6.0, held)[0], trainer.local(0, initial, 2, 0.1))
+def test_a_model_that_is_read_behind_a_codec_waits_as_it_is_read() -> None:
+    run = Run(3)
+    run.adopt(0, [0, 1, 2], [0.0, 0.5, 0.0], {1: number(1.5), 2: number(0.5)})
+    assert run.values(3, 0.0) == [1, 0, 0.5]
+    assert run.values(3, 0.5) == [1, 1.5, 0.5]
+    run.keep_own([1], [9.0])  # before it begins
+    run.adopt(1, [0])
+    assert run.values(3, 1.0) == [2, 9, 0.5]
+    run.client_models.close(1)
+    run.rows.release(np.array([run.server]))
+    assert run.rows.used == 0
+
+
+def test_clients_that_read_the_same_share_it() -> None:
+    """Behind a codec; who reads the same is handed the same vector."""
+    run = Run(4)
+    same, other = number(0.9), number(1.2)
+    run.adopt(0, [0, 1, 2], read={0: same, 1: other, 2: same})
+    assert run.values(4) == pytest.approx([0.9, 1.2, 0.9, 0.0])
+    assert run.rows.used == 4  # the server model, the initial one, and two that were read
+    run.adopt(1, [0, 1, 2, 3])
+    assert run.rows.used == 1
+
+
+def test_spreads_count_every_holder() -> None:
+    """Of shared, read and own models, of one run and of all, and with clients in training."""
+    run = Run(5)
+    run.adopt(0, [0, 1, 2], read={1: number(1.5)})
+    run.keep_own([3], [7.0])
+    server = number(2.0)
+    values = np.array([1.0, 1.5, 1.0, 7.0, 0.0])
+    spread = run.held.spread(server)
+    assert float(spread.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
+    assert spread.mean.tolist() == pytest.approx([(values.sum() + 2.0) / 6] * SIZE)
+    distances, means = run.client_models.spreads(np.array([1]), [np.inf], server[None], SIZE)
+    torch.testing.assert_close(distances[0], spread.distances)
+    torch.testing.assert_close(means[0], spread.mean)
+    live = run.held.spread(server, {0: number(4.0), 3: number(5.0)})
+    values[[0, 3]] = 4.0, 5.0
+    assert float(live.distances[0]) == pytest.approx(SIZE * float(((values - 2.0) ** 2).sum()))
+
+
+def test_versions_nobody_needs_are_dropped() -> None:
+    """A client between contacts is a reference: 2,000 of them cost the versions they point to."""
+    clients = 2000
+    policy = Polling(selected=500, local_steps=2)
+    timeline = PlannedTimeline(plan(policy, two_speeds(clients), horizon=7 * 100, seed=0))
+    run, expected = Run(clients), np.zeros(clients)
+    for version in range(timeline.updates):
+        begun: Ints = timeline.schedule.client[timeline.begun(version)]
+        run.adopt(version, begun.tolist())
+        expected[begun] = version + 1
+        assert run.values(clients) == expected.tolist()
+        assert run.rows.used == len({version + 1.0, *expected.tolist()})
+        spread = run.held.spread(number(0.0))
+        assert float(spread.distances[0]) == pytest.approx(SIZE * float((expected**2).sum()))
+    assert 5 < run.rows.used < run.rows.total < 120

@@ -10,11 +10,11 @@ import torch
 
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
-from favano.methods import Answers, AnyMethod, our_methods
-from favano.planning.planned import make_schedule, make_world, plan_seed
+from favano.methods import AnyMethod, ClientUpdates, our_methods
+from favano.planning.planned import make_context, make_schedule, plan_seed
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.training import Layout, Trainer, Work
 from favano.types import Ints, Stack, Vector
 from tests.problems import (
@@ -50,10 +50,10 @@ def build(name: str, **keys: object) -> tuple[AnyMethod, Schedule]:
 
 def renumbered(spec: Spec, order: Ints) -> AnyMethod:
     """The method of a run whose clients have other numbers."""
-    world = make_world(spec, 0)
-    fleet = world.fleet
-    moved = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
-    return spec.method.bind(replace(world, fleet=moved))
+    context = make_context(spec, 0)
+    fleet = context.fleet
+    moved = ClientSpeeds(fleet.mean[order], fleet.law, fleet.streams[order])
+    return spec.method.bind(replace(context, fleet=moved))
 
 
 @EVERY
@@ -89,9 +89,9 @@ BY_WEIGHT = {"fedasync": 0.6 * 3 + 0.4 * 2, "aafl": (13 + 13 * 2) / 15}  # alpha
 def test_buffers_are_averaged_as_the_method_says(name: str) -> None:
     """Server 2, clients 3 and 10 (FedAsync hears of the first alone)."""
     method, _ = build(name)
-    answers = answers_of([0, 1], [2, 2], [0, 0])
+    updates = answers_of([0, 1], [2, 2], [0, 0])
     server, clients = torch.tensor([2.0]), torch.tensor([[3.0], [10.0]])
-    average = float(method.average(server, clients, answers))
+    average = float(method.aggregate_buffers(server, clients, updates))
     expected = 5.0 if name in WITH_SERVER else 6.5 if name in ROUNDS else BY_WEIGHT[name]
     assert average == pytest.approx(expected)
 
@@ -104,13 +104,13 @@ def test_is_pure(name: str) -> None:
     columns = schedule.client[jobs], schedule.steps[jobs], schedule.staleness[jobs]
     generator = torch.Generator().manual_seed(0)
     start, end = torch.randn(2, len(columns[0]), 6, generator=generator, dtype=torch.float64)
-    answers = Answers(*columns, np.full(len(columns[0]), 0.1), 0, start, end)
+    updates = ClientUpdates(*columns, np.full(len(columns[0]), 0.1), 0, start, end)
     before = (start.clone(), end.clone())
     model = torch.ones(6, dtype=torch.float64)
     state = method.init(model)
-    first = method.update(state, answers).model
-    second = method.update(state, answers).model
-    own = method.restart(model, end)
+    first = method.aggregate(state, updates).model
+    second = method.aggregate(state, updates).model
+    own = method.next_client_model(model, end)
     assert torch.equal(first, second)
     assert torch.equal(start, before[0])
     assert torch.equal(end, before[1])
@@ -118,7 +118,7 @@ def test_is_pure(name: str) -> None:
     if own is not None:
         own += 1  # a message is a snapshot: what the client does next must not reach the server
         assert torch.equal(end, before[1])
-        assert torch.equal(first, method.update(state, answers).model)
+        assert torch.equal(first, method.aggregate(state, updates).model)
 
 
 @EVERY
@@ -164,9 +164,9 @@ class _OneByOne:
         rows: list[Vector] = []
         for row in reversed(range(len(start))):
             here = slice(row, row + 1)
-            drift = None if work.drift is None else work.drift[here]
+            correction = None if work.correction is None else work.correction[here]
             columns = work.client[here], work.first_step[here], work.steps[here], work.rate[here]
-            part = Work(*columns, drift)
+            part = Work(*columns, correction)
             rows.append(self.trainer.train(start[row : row + 1], part)[0])
         return torch.stack(rows[::-1])
 
@@ -178,7 +178,7 @@ def test_is_indifferent_to_batching(name: str) -> None:
     together = server_models(method, schedule, problem, initial)
     apart = make_aggregator(method, schedule, initial)
     one_by_one = _OneByOne(trainer_of(method, problem, len(initial)))
-    models = [moment.server for moment in PlainLoop(apart, one_by_one).moments()]
+    models = [event.server for event in PlainLoop(apart, one_by_one).moments()]
     assert all(torch.equal(a, b) for a, b in zip(together, models, strict=True))
 
 
@@ -209,8 +209,8 @@ def test_buffers_are_averaged_and_never_extrapolated(name: str) -> None:
     layout = Layout(parameters=2, buffers=1, counters=1)
     aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
     counter = 0.0
-    for moment in PlainLoop(aggregator, WithBuffers()).moments():
-        assert 1.0 <= float(moment.server[2]) <= 3.0
-        assert float(moment.server[3]) >= counter
-        counter = float(moment.server[3])
+    for event in PlainLoop(aggregator, WithBuffers()).moments():
+        assert 1.0 <= float(event.server[2]) <= 3.0
+        assert float(event.server[3]) >= counter
+        counter = float(event.server[3])
     assert counter == round(counter) > 0

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from favano.aggregation import Aggregator
-from favano.engine import Engine, Moment, PlainLoop, Scoring, engine, holdings
+from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, engine, holdings
 from favano.engine.distances import walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
@@ -26,7 +26,7 @@ from favano.training import (
     Lanes,
     LaneStack,
     LaunchResult,
-    Made,
+    StepsDone,
     Work,
     WorkerLanes,
     one_thread,
@@ -128,7 +128,7 @@ def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     """Memories, corrections, codecs, refusals and schedules that grow, in one engine."""
     problems = varied()
     check_on_stacks(problems, capacity, at_once)
-    assert all(any(moment.refused for moment in p.alone) for p in problems if p.poisoned)
+    assert all(any(event.refused for event in p.alone) for p in problems if p.poisoned)
 
 
 @pytest.mark.parametrize("every", thinned([1, 3], [3]))
@@ -174,16 +174,18 @@ def test_what_clients_start_from_is_that_of_the_plain_loop(
     first, second = case.aggregator(), case.aggregator()
     lanes = shuffled([case], 20)
     with one_thread():
-        expected = [starts(first, moment) for moment in PlainLoop(first, case.trainer).moments()]
+        expected = [starts(first, event) for event in PlainLoop(first, case.trainer).moments()]
         steps = Engine([second], lanes).steps(at_once=1)
-        actual = [starts(second, step.moment) for step in steps if isinstance(step.moment, Moment)]
+        actual = [
+            starts(second, step.event) for step in steps if isinstance(step.event, ServerVersion)
+        ]
     assert len(actual) == len(expected)
     for version, (a, b) in enumerate(zip(actual, expected, strict=True), start=-1):
         assert torch.equal(a, b), version
 
 
-def starts(run: Aggregator[State], moment: Moment) -> Stack:
-    return run.starts(np.arange(CLIENTS), moment.clients.of(np.arange(CLIENTS)))
+def starts(run: Aggregator[State], event: ServerVersion) -> Stack:
+    return run.starts(np.arange(CLIENTS), event.clients.of(np.arange(CLIENTS)))
 
 
 def test_a_schedule_that_grows_is_trained_ahead() -> None:
@@ -193,7 +195,7 @@ def test_a_schedule_that_grows_is_trained_ahead() -> None:
     with one_thread():
         (moments,) = seen_of(Engine([case.aggregator()], lanes).steps(at_once=1), 1)
     same(moments, case.alone)
-    first = np.isfinite(case.planned.course.due)  # jobs that some update uses
+    first = np.isfinite(case.planned.timeline.due)  # jobs that some update uses
     assert lanes.most >= first.sum() > 3
 
 
@@ -236,11 +238,11 @@ def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
     runs = Engine([failing(), good.aggregator()], lanes, products=stacked)
     errors, moments = [], []
     with one_thread():
-        for run, moment, _ in runs.steps(at_once=2):
-            if isinstance(moment, NonFiniteUpdate):
-                errors.append((run, str(moment)))
+        for run, event, _ in runs.steps(at_once=2):
+            if isinstance(event, NonFiniteUpdate):
+                errors.append((run, str(event)))
             elif run == 1:
-                moments.append(seen(moment))
+                moments.append(seen(event))
     assert errors == [(0, str(raised.value))]
     same(moments, good.alone, 1e-10 if stacked else 0.0)
     assert runs.kept == 0
@@ -302,7 +304,7 @@ OWN = """
 from favano.methods.fedfix import FedFix
 
 class KeepsHalf(FedFix):
-    def restart(self, server, own):
+    def next_client_model(self, server, own):
         return (server + own) / 2
 """
 
@@ -335,10 +337,10 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
     steps = [0, 0]
     told: list[list[int]] = [[], []]
-    for run, moment, _ in runs.steps(at_once=2):
-        assert isinstance(moment, Moment)
-        told[run].append(moment.version)
-        steps[run] += moment.steps
+    for run, event, _ in runs.steps(at_once=2):
+        assert isinstance(event, ServerVersion)
+        told[run].append(event.version)
+        steps[run] += event.steps
     for run, case in enumerate(problems):
         versions = [at.version for at in case.alone]
         assert told[run] == (versions if seconds else [*versions[:2], *versions[-2:]])
@@ -372,8 +374,8 @@ def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch
     for step in Engine(aggregators, lanes, products=True).steps(at_once=3):
         told += step.made.steps
         assert told == collected
-        assert isinstance(step.moment, Moment)
-        unused += step.made.steps - step.moment.steps
+        assert isinstance(step.event, ServerVersion)
+        unused += step.made.steps - step.event.steps
         assert unused >= 0
     assert told == sum(aggregator.schedule.used_steps for aggregator in aggregators)
 
@@ -438,15 +440,15 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 5), products=True, scoring=scoring)
     measured = 0
-    for run, moment, _ in runs.steps(at_once=3):
-        assert isinstance(moment, Moment)
-        assert (moment.measured is None) == (moment.version % 3 != 2)
-        if moment.measured is not None:
-            spread, server = expected[run, moment.version], moment.measured.server
-            assert torch.equal(server, moment.server)
+    for run, event, _ in runs.steps(at_once=3):
+        assert isinstance(event, ServerVersion)
+        assert (event.measured is None) == (event.version % 3 != 2)
+        if event.measured is not None:
+            spread, server = expected[run, event.version], event.measured.server
+            assert torch.equal(server, event.server)
             numbers = torch.cat([server[:2], spread.distances])
-            torch.testing.assert_close(moment.measured.numbers, numbers, rtol=1e-10, atol=1e-20)
-            torch.testing.assert_close(moment.measured.mean, spread.mean, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(event.measured.numbers, numbers, rtol=1e-10, atol=1e-20)
+            torch.testing.assert_close(event.measured.mean, spread.mean, rtol=1e-10, atol=1e-10)
             measured += 1
     assert measured == sum(together) > len(together)
 
@@ -474,7 +476,7 @@ class Counting:
         if not self.waiting:
             return None
         job, model, steps = self.waiting.pop(-1 if self.newest else 0)
-        return Finished(np.array([job]), model[None], np.array([True]), Made(steps, 0.0))
+        return Finished(np.array([job]), model[None], np.array([True]), StepsDone(steps, 0.0))
 
     def halve(self) -> Ints:
         raise MemoryError
@@ -495,8 +497,8 @@ def test_look_ahead_is_bounded() -> None:
     run, lanes = polled(400, 4, 700.0), Counting(capacity=5, newest=True)
     trained, ahead = run.schedule.steps[: run.schedule.jobs] > 0, 0
     for step in Engine([run], lanes).steps(at_once=1):
-        assert isinstance(step.moment, Moment)
-        used = trained & (run.schedule.visit[: run.schedule.jobs] <= step.moment.version)
+        assert isinstance(step.event, ServerVersion)
+        used = trained & (run.schedule.used_by[: run.schedule.jobs] <= step.event.version)
         ahead = max(ahead, lanes.given - int(used.sum()))
     assert 15 < ahead <= 5 * 5
 

@@ -11,7 +11,7 @@ from favano.engine.job_table import JobTable
 from favano.methods import State
 from favano.methods.asyncfeded import AsyncFedED
 from favano.methods.favano import Favano
-from favano.schedule import Unrolling
+from favano.schedule import GrowingTimeline
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import make_aggregator, start_model
 
@@ -23,20 +23,22 @@ def favano(seed: int) -> Aggregator[State]:
 
 def growing() -> Aggregator[State]:
     method = any_method(bound(AsyncFedED(), 5, 3))
-    course = Unrolling(AsyncFedED().bind(method.world).policy(), method.world.fleet, 60.0, 0)
-    return make_aggregator(method, course, start_model())
+    timeline = GrowingTimeline(
+        AsyncFedED().bind(method.context).policy(), method.context.fleet, 60.0, 0
+    )
+    return make_aggregator(method, timeline, start_model())
 
 
 def check(table: JobTable, number: int, run: Aggregator[State], first_client: int) -> None:
     """The columns of a run are those of its course."""
-    known, jobs = run.course.known, table.of(number)
+    known, jobs = run.timeline.known, table.of(number)
     assert len(jobs) == len(known.client) > 0
     assert (table.run[jobs] == number).all()
     assert table.who[jobs].tolist() == known.client.tolist()
     assert table.client[jobs].tolist() == (first_client + known.client).tolist()
-    for name in ("steps", "first_step", "base"):
+    for name in ("steps", "first_step", "start_version"):
         assert getattr(table, name)[jobs].tolist() == getattr(known, name).tolist()
-    assert table.due[jobs].tolist() == run.course.due.tolist()
+    assert table.due[jobs].tolist() == run.timeline.due.tolist()
     assert table.rate[jobs].tolist() == run.rates.tolist()
     assert table.finite[jobs].all()
 
@@ -53,7 +55,7 @@ def test_runs_share_the_table_whatever_its_room(room: int, monkeypatch: pytest.M
     before = table.of(1).copy()
     while not grown.over:  # the longest job is always the first
         grown.version += 1
-        grown.course.go_on(np.array([3]))
+        grown.timeline.extend(np.array([3]))
         table.add(1, grown, 10)
     assert len(table.of(1)) > len(before)
     assert table.of(1)[: len(before)].tolist() == before.tolist()
@@ -69,7 +71,7 @@ def test_updates_are_noted_where_they_are_known() -> None:
     complete, grows, table = favano(0), growing(), JobTable(2)
     table.add(0, complete, 0)
     table.add(1, grows, 6)
-    assert table.update[table.of(0)].tolist() == complete.schedule.visit.tolist()
+    assert table.update[table.of(0)].tolist() == complete.schedule.used_by.tolist()
     assert set(table.update[table.of(1)].tolist()) == {-1}
     assert table.numbers(1, np.array([2, 0])).tolist() == table.of(1)[[2, 0]].tolist()
 

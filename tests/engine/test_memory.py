@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.engine import Engine, Moment, Scoring, model_rows, products
+from favano.engine import Engine, Scoring, ServerVersion, model_rows, products
 from favano.engine.model_rows import ModelRows
 from favano.engine.products import new_own
 from favano.methods import our_methods
@@ -175,9 +175,9 @@ def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     torch.cuda.set_per_process_memory_fraction(allowed / total)
     last: dict[int, Tensor] = {}
     try:
-        for run, moment, _ in runs.steps(at_once=3):
-            assert isinstance(moment, Moment)
-            last[run] = moment.server.cpu()
+        for run, event, _ in runs.steps(at_once=3):
+            assert isinstance(event, ServerVersion)
+            last[run] = event.server.cpu()
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert making.capacities[-1] < 64

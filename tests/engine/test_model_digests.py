@@ -25,7 +25,7 @@ def test_in_order(size: int) -> None:
     digests.drop_after(2)
     digests.add(made[2])
     saved, later = [*digests.all()], ModelDigests()
-    later.go_on_from(saved)
+    later.restore(saved)
     for model in made[3:]:
         later.add(model)
     assert later.all() == expected

@@ -34,9 +34,9 @@ def test_a_job_starts_from_the_version_at_its_beginning() -> None:
     schedule = scheduled(method, 300)
     trainer = Noting()
     run = make_aggregator(method, schedule, start_model())
-    servers = [moment.server for moment in PlainLoop(run, trainer).moments()]
+    servers = [event.server for event in PlainLoop(run, trainer).moments()]
     used = slice(0, schedule.jobs)
-    expected = torch.stack(servers)[schedule.base[used] + 1]
+    expected = torch.stack(servers)[schedule.start_version[used] + 1]
     assert torch.equal(torch.cat(trainer.starts), expected)
     assert schedule.staleness.max() > 2
 
@@ -46,10 +46,10 @@ def test_clients_hold_the_last_version_that_they_adopted() -> None:
     schedule = scheduled(method, 200)
     run = make_aggregator(method, schedule, start_model())
     servers, held = [], np.full(10, -1)
-    for moment in PlainLoop(run, quadratics(10)).moments():
-        servers.append(moment.server)
-        held[schedule.client[schedule.base == moment.version]] = moment.version
-        assert torch.equal(moment.clients.of(np.arange(10)), torch.stack(servers)[held + 1])
+    for event in PlainLoop(run, quadratics(10)).moments():
+        servers.append(event.server)
+        held[schedule.client[schedule.start_version == event.version]] = event.version
+        assert torch.equal(event.clients.of(np.arange(10)), torch.stack(servers)[held + 1])
     assert len(set(held.tolist())) > 3
 
 
@@ -57,11 +57,11 @@ def test_clients_with_a_model_of_their_own_start_from_it() -> None:
     method = bound(Quafl(), 10, 5, selected=3)
     schedule, trainer = scheduled(method, 200), Noting()
     held = start_model().repeat(10, 1)
-    for moment in PlainLoop(make_aggregator(method, schedule, start_model()), trainer).moments():
-        if moment.version >= 0:
-            clients = schedule.client[schedule.visit == moment.version]
+    for event in PlainLoop(make_aggregator(method, schedule, start_model()), trainer).moments():
+        if event.version >= 0:
+            clients = schedule.client[schedule.used_by == event.version]
             assert torch.equal(trainer.starts[-1], held[clients])
-        held = moment.clients.of(np.arange(10))
+        held = event.clients.of(np.arange(10))
     assert len({tuple(model) for model in held.tolist()}) == 10
 
 
@@ -70,7 +70,7 @@ def test_versions_that_nobody_holds_are_freed() -> None:
     run = make_aggregator(method, scheduled(method, 700), start_model())
     made: list[weakref.ref[Stack]] = []
     most = 0
-    for moment in PlainLoop(run, quadratics(10)).moments():
-        made.append(weakref.ref(moment.server))
+    for event in PlainLoop(run, quadratics(10)).moments():
+        made.append(weakref.ref(event.server))
         most = max(most, sum(reference() is not None for reference in made))
     assert 3 < most <= 10 + 2 < len(made)

@@ -12,9 +12,9 @@ import torch
 
 from favano.aggregation.one_model import keeps_one_model
 from favano.engine.products import About, AggregationWeights, WeightCache, new_own
-from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
+from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.training import Layout
 from favano.types import Stack, Vector
 from tests.engine.networks import Problem
@@ -45,25 +45,25 @@ class LastAnswers(Method[Remembered]):
 
     linear = True
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
     def init(self, model: Vector) -> Remembered:
-        return Remembered(model, zeros(model, self.world.clients))
+        return Remembered(model, zeros(model, self.context.clients))
 
-    def update(self, state: Remembered, answers: Answers) -> Remembered:
-        last = with_rows(state.last, answers.client, answers.end)
+    def aggregate(self, state: Remembered, updates: ClientUpdates) -> Remembered:
+        last = with_rows(state.last, updates.client, updates.end)
         return Remembered(last.mean(0), last)
 
 
 class Clipped(Method[ModelState]):
     """The server model never has a number below zero: not linear."""
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.mean(0).clamp(min=0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.mean(0).clamp(min=0))
 
 
 def test_more_remembered_models_or_no_linearity_are_no_blend() -> None:
@@ -76,7 +76,7 @@ def abouts(problem: Problem) -> Iterator[About]:
     plan = problem.schedule
     for version in range(plan.updates):
         jobs = slice(*plan.offsets[version : version + 2])
-        staleness = version - 1 - plan.base[jobs]
+        staleness = version - 1 - plan.start_version[jobs]
         rate = np.full(len(staleness), 0.1)
         if len(staleness):
             yield About(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
@@ -93,16 +93,16 @@ def test_a_weighted_sum_is_the_update(name: str) -> None:
         k = len(about.client)
         models = torch.randn(1 + 2 * k, 5, generator=generator, dtype=torch.float64)
         server, start, end = models[0], models[1 : 1 + k], models[1 + k :]
-        answers = Answers(*about, start, end)
-        reference = method.update(reference._replace(model=server), answers)
+        updates = ClientUpdates(*about, start, end)
+        reference = method.aggregate(reference._replace(model=server), updates)
         state, weights = weigh(state, about)
         assert torch.allclose(
             torch.from_numpy(weights.server) @ models, reference.model, rtol=1e-12
         )
         assert weights.buffers is not None
-        averaged = method.average(server, end, answers)
+        averaged = method.aggregate_buffers(server, end, updates)
         assert torch.allclose(torch.from_numpy(weights.buffers) @ models, averaged, rtol=1e-12)
-        own = method.restart(server, end)
+        own = method.next_client_model(server, end)
         assert (own is None) == (weights.own is None)
         if own is not None and weights.own is not None:
             assert torch.allclose(torch.from_numpy(weights.own.copy()) @ models, own, rtol=1e-12)
@@ -115,9 +115,9 @@ class Counting:
     method: AnyMethod
     asked: list[int] = field(default_factory=list)
 
-    def update(self, state: State, answers: Answers) -> State:
-        self.asked.append(len(answers.end))
-        return self.method.update(state, answers)
+    def aggregate(self, state: State, updates: ClientUpdates) -> State:
+        self.asked.append(len(updates.end))
+        return self.method.aggregate(state, updates)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.method, name)
@@ -156,12 +156,12 @@ def test_an_update_that_reads_more_than_those_before_it() -> None:
     class Late:
         """A method that reads one thing or two."""
 
-        def update(self, state: ModelState, answers: Answers) -> ModelState:
-            late = answers.staleness[0] > 2
-            factor = float(answers.steps[0]) if late else 1.0
-            return ModelState(state.model + factor * answers.end.sum(0))
+        def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+            late = updates.staleness[0] > 2
+            factor = float(updates.steps[0]) if late else 1.0
+            return ModelState(state.model + factor * updates.end.sum(0))
 
-        def restart(self, server: Stack, end: Stack) -> None:
+        def next_client_model(self, server: Stack, end: Stack) -> None:
             return None
 
     weigh, state = WeightCache(Late(), with_buffers=False), ModelState(torch.zeros(3))  # type: ignore[arg-type]

@@ -16,10 +16,10 @@ from favano.aggregation import Aggregator
 from favano.engine import (
     Engine,
     Measurement,
-    Moment,
     PlainLoop,
     Recorder,
     Scoring,
+    ServerVersion,
     count_work,
     evaluation_times,
 )
@@ -29,11 +29,18 @@ from favano.methods.fedavg import FedAvg
 from favano.options import options_of
 from favano.planning.planned import bind_method, plan_seed
 from favano.records import Row
-from favano.schedule import Arrival, Barrier, Policy, Poll, Schedule, Window, plan
+from favano.schedule import Buffered, Policy, Polling, Rounds, Schedule, Windowed, plan
 from favano.specification.spec import Spec
-from favano.specification.spec import given as known
-from favano.timing import Deterministic, Fleet, Trace, make_fleet, traced_fleet, two_speeds
-from favano.training import Finished, Made, Trainer, Work, one_thread
+from favano.specification.spec import required as known
+from favano.timing import (
+    ClientSpeeds,
+    Deterministic,
+    Trace,
+    client_speeds,
+    traced_fleet,
+    two_speeds,
+)
+from favano.training import Finished, StepsDone, Trainer, Work, one_thread
 from favano.types import Floats, Ints, Stack, Vector
 from tests.engine.networks import Problem, shuffled, stack_lanes
 from tests.methods.bound import bound, scheduled
@@ -69,9 +76,9 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 4, times, score)
-    for moment in PlainLoop(aggregator, quadratics(3)).moments():
-        heard.append(moment.version)
-        recorder.observe(moment)
+    for event in PlainLoop(aggregator, quadratics(3)).moments():
+        heard.append(event.version)
+        recorder.observe(event)
     rows = recorder.rows()
     assert [row.time for row in rows] == [0, 5, 10, 15, 20, 26]
     assert [row.server_step for row in rows] == [0, 0, 0, 1, 1, 2]
@@ -93,11 +100,11 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
 
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 4, times, never, never)  # type: ignore[arg-type]
-    for moment in PlainLoop(aggregator, quadratics(3)).moments():
-        assert recorder.due(moment.version)
-        numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + moment.version
-        measured = Measurement(numbers, moment.server.clone(), moment.server + 1)
-        recorder.observe(moment._replace(measured=measured))
+    for event in PlainLoop(aggregator, quadratics(3)).moments():
+        assert recorder.due(event.version)
+        numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + event.version
+        measured = Measurement(numbers, event.server.clone(), event.server + 1)
+        recorder.observe(event._replace(measured=measured))
     assert [row.loss for row in recorder.rows()] == [0, 0, 0, 1, 1, 2]
     assert [row.potential for row in recorder.rows()] == [2, 2, 2, 3, 3, 4]
     assert recorder.last is not None
@@ -108,7 +115,7 @@ def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
     aggregator, _ = three_of_three()
     recorder = Recorder(aggregator, 0, np.array([0.0, 5.0]), lambda _: torch.zeros(2))
     server, held = start_model(), PlainLoop(aggregator, quadratics(3))
-    recorder.observe(Moment(-1, server, np.array([0, 2]), held, held.snapshot))
+    recorder.observe(ServerVersion(-1, server, np.array([0, 2]), held, held.snapshot))
     server += 1  # the memory of a moment may be used again
     assert recorder.last is not None
     assert recorder.last.refused == 2
@@ -116,7 +123,7 @@ def test_the_last_observation_is_a_copy_and_counts_every_refusal() -> None:
 
 
 def test_lost_steps_count_as_local_steps_only() -> None:
-    policy = Barrier(selected=3, local_steps=2, wait_for=1)
+    policy = Rounds(selected=3, local_steps=2, wait_for=1)
     schedule = plan(policy, FLEET, horizon=7, seed=0)
     counters = count_work(schedule, np.array([0.0, 5.0, 6.0, 12.0]))
     assert counters.contributed_steps.tolist() == [0, 0, 2, 4]
@@ -128,10 +135,10 @@ def test_lost_steps_count_as_local_steps_only() -> None:
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
 @settings(max_examples=300)
 def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
-    data: st.DataObject, fleet: Fleet, seed: int
+    data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:
     policy = data.draw(policies(fleet.clients))
-    if isinstance(policy, Arrival):  # an update at the horizon is a function of the horizon
+    if isinstance(policy, Buffered):  # an update at the horizon is a function of the horizon
         policy = replace(policy, flush_at_end=False)
     horizon = data.draw(st.integers(5, 200).map(float) | st.floats(5, 200))
     shorter = plan(policy, fleet, horizon=horizon, seed=seed)
@@ -157,16 +164,16 @@ def test_fedbuff_is_counted_by_time_and_not_by_version(horizon: float) -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none"),
-        Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=0),
-        Barrier(selected=2, local_steps=1, interaction_time=0.0),
-        Poll(selected=2, local_steps=1, waiting_time=10.0, interaction_time=0.0),
-        Window(period=10.0, local_steps=1),
+        Buffered(buffer=1, local_steps=1, hand_out="flush", latency="none"),
+        Buffered(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=0),
+        Rounds(selected=2, local_steps=1, interaction_time=0.0),
+        Polling(selected=2, local_steps=1, waiting_time=10.0, interaction_time=0.0),
+        Windowed(period=10.0, local_steps=1),
     ],
 )
 def test_what_happens_exactly_at_the_horizon_counts(policy: Policy) -> None:
     """Of clients that need 10 and 20 per step, by every policy."""
-    fleet = make_fleet(np.array([10.0, 20.0]), Deterministic())
+    fleet = client_speeds(np.array([10.0, 20.0]), Deterministic())
     shorter, longer = (plan(policy, fleet, horizon=end, seed=0) for end in (100.0, 200.0))
     assert 100.0 in shorter.time
     for counted, again in zip(
@@ -177,18 +184,18 @@ def test_what_happens_exactly_at_the_horizon_counts(policy: Policy) -> None:
 
 def test_an_answer_that_the_server_does_not_use_was_sent() -> None:
     """Steps of 10 and 30: the answer of client 1 at 30 is two updates old, and dropped."""
-    fleet = make_fleet(np.array([10.0, 30.0]), Deterministic())
+    fleet = client_speeds(np.array([10.0, 30.0]), Deterministic())
     keys = {"local_steps": 1, "latency": "none", "max_staleness": 1}
-    policy = Arrival(buffer=1, hand_out="flush", **keys)  # type: ignore[arg-type]
+    policy = Buffered(buffer=1, hand_out="flush", **keys)  # type: ignore[arg-type]
     counters = count_work(plan(policy, fleet, horizon=35, seed=0), np.array([25.0, 35.0]))
     assert counters.uploads.tolist() == [2, 4]
     assert counters.local_steps.tolist() == [2, 4]
     assert counters.contributed_steps.tolist() == [2, 3]
-    window = plan(Window(period=20.0, local_steps=1), fleet, horizon=39, seed=0)
+    window = plan(Windowed(period=20.0, local_steps=1), fleet, horizon=39, seed=0)
     counters = count_work(window, np.array([39.0]))
     assert counters.uploads.tolist() == [3]  # at 10, 30 and 30, of which the tick at 20 used one
     assert counters.contributed_steps.tolist() == [1]
-    rounds = Barrier(selected=2, local_steps=2, deadline=40.0, interaction_time=5.0)
+    rounds = Rounds(selected=2, local_steps=2, deadline=40.0, interaction_time=5.0)
     counters = count_work(plan(rounds, fleet, horizon=80, seed=0), np.array([39.0, 45.0]))
     assert counters.uploads.tolist() == [1, 1]  # client 1 is stopped after one of its two steps
     assert counters.local_steps.tolist() == [2, 3]
@@ -246,8 +253,10 @@ class OneByOne:
     def load(self, jobs: Ints, models: Stack, task: Ints, work: Work) -> None:
         for place, job in enumerate(jobs.tolist()):
             of = slice(place, place + 1)
-            drift = None if work.drift is None else work.drift[of]
-            part = Work(work.client[of], work.first_step[of], work.steps[of], work.rate[of], drift)
+            correction = None if work.correction is None else work.correction[of]
+            part = Work(
+                work.client[of], work.first_step[of], work.steps[of], work.rate[of], correction
+            )
             self.waiting.append((job, models[of].clone(), part))
 
     def launch(self) -> None: ...
@@ -257,7 +266,7 @@ class OneByOne:
             return None
         job, start, work = self.waiting.pop()
         end = self.trainer.train(start, work)
-        return Finished(np.array([job]), end, np.array([True]), Made(int(work.steps[0]), 0.0))
+        return Finished(np.array([job]), end, np.array([True]), StepsDone(int(work.steps[0]), 0.0))
 
     def halve(self) -> Ints:
         raise MemoryError
@@ -266,12 +275,12 @@ class OneByOne:
 def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
     """The rows of a run on quadratics, up to the horizon."""
     planned, initial = plan_seed(spec, 0), start_model()
-    run = make_aggregator(planned.method, planned.course, initial)
+    run = make_aggregator(planned.method, planned.timeline, initial)
     trainer = trainer_of(planned.method, quadratics(CLIENTS), len(initial))
     recorder = Recorder(run, 0, times, lambda model: model[:2])
     if end == "loop":
-        for moment in PlainLoop(run, trainer).moments():
-            recorder.observe(moment)
+        for event in PlainLoop(run, trainer).moments():
+            recorder.observe(event)
         return recorder.rows()
     due = lambda _, version: recorder.due(version)  # noqa: E731
     scoring = Scoring(due, due, lambda models: models[:, :2], lambda _: recorder.next_time)
@@ -280,8 +289,8 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
         [run], OneByOne(trainer), products=together, scoring=scoring if together else None
     )
     for step in engine.steps(at_once=1):
-        assert isinstance(step.moment, Moment)
-        recorder.observe(step.moment)
+        assert isinstance(step.event, ServerVersion)
+        recorder.observe(step.event)
     assert engine.kept == 0
     return recorder.rows()
 
@@ -296,7 +305,7 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
     base = {"algorithm": name, "clients": CLIENTS, "selected": 3, "local_steps": 3, "seed": seed}
     kind = type(bind_method(complete(**read_by({**base, "horizon": 20.0})), 0).policy())
     known = {"step_law", *options_of(our_methods()[name])}
-    known |= POLLS if kind is Poll else ROUNDS if kind is Barrier else set()
+    known |= POLLS if kind is Polling else ROUNDS if kind is Rounds else set()
     keys = {
         key: data.draw(st.sampled_from(values), key)
         for key, values in OPTIONS.items()
@@ -344,8 +353,8 @@ def test_clients_hold_what_they_began_with_by_the_time(
     recorder = Recorder(run, 0, times, lambda model: torch.zeros(2, dtype=model.dtype))
     with one_thread():
         if end == "loop":
-            for moment in PlainLoop(run, problem.trainer).moments():
-                recorder.observe(moment)
+            for event in PlainLoop(run, problem.trainer).moments():
+                recorder.observe(event)
         else:
             engine = Engine([run], shuffled([problem], 20))
             if end == "stacks":
@@ -355,8 +364,8 @@ def test_clients_hold_what_they_began_with_by_the_time(
                 lanes = stack_lanes([problem], 20)
                 engine = Engine([run], lanes, products=True, scoring=scoring)
             for step in engine.steps(at_once=1):
-                assert isinstance(step.moment, Moment)
-                recorder.observe(step.moment)
+                assert isinstance(step.event, ServerVersion)
+                recorder.observe(step.event)
             assert engine.kept == 0
     changed = 0
     for row in recorder.rows():
@@ -364,7 +373,7 @@ def test_clients_hold_what_they_began_with_by_the_time(
         for client in range(schedule.clients):
             mine = np.flatnonzero((schedule.client == client) & (schedule.begin <= row.time))
             last = mine[np.lexsort((schedule.first_step[mine], schedule.begin[mine]))][-1:]
-            held.append(int(schedule.base[last][0]) if len(last) else -1)
+            held.append(int(schedule.start_version[last][0]) if len(last) else -1)
         parameters = problem.flat.layout.parameters
         server = versions[row.server_step]
         distance = (versions[np.array(held) + 1] - server)[:, :parameters].square().sum()
@@ -374,7 +383,7 @@ def test_clients_hold_what_they_began_with_by_the_time(
 
 
 def test_a_contact_is_one_message_each_way() -> None:
-    policy = Poll(selected=4, local_steps=3)
+    policy = Polling(selected=4, local_steps=3)
     schedule = plan(policy, two_speeds(10), horizon=70, seed=0)
     counters = count_work(schedule, np.arange(0.0, 71.0, 7.0))
     assert counters.uploads.tolist() == [4 * k for k in range(11)]
@@ -384,11 +393,11 @@ def test_a_contact_is_one_message_each_way() -> None:
 
 def test_a_client_that_begins_late_gets_its_first_model_then() -> None:
     """Two of four clients per round: the last one to be drawn has its first model in its round."""
-    schedule = plan(Barrier(selected=2, local_steps=2), two_speeds(4), horizon=200, seed=0)
+    schedule = plan(Rounds(selected=2, local_steps=2), two_speeds(4), horizon=200, seed=0)
     seen: set[int] = set()
     first = []
     for version in range(-1, schedule.updates):
-        seen |= set(schedule.client[schedule.base == version].tolist())
+        seen |= set(schedule.client[schedule.start_version == version].tolist())
         first.append(len(seen))
     assert 2 == first[0] < first[-1] == 4
     times = np.append(0.0, schedule.time)

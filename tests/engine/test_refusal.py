@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from favano.aggregation import Aggregator, Link
-from favano.engine import Engine, Moment, PlainLoop
+from favano.engine import Engine, PlainLoop, ServerVersion
 from favano.methods import AnyMethod, State
 from favano.methods.favano import Favano
 from favano.methods.quafl import Quafl
-from favano.methods.weights import Known
+from favano.methods.weights import KnownSteps
 from favano.quantisation import Codec
 from favano.training import Layout, Work, one_thread
 from favano.types import Buffers, Stack, Vector
@@ -32,13 +32,16 @@ class Refusal:
     def __init__(self, name: str, buffers: Buffers = "average") -> None:
         self.problem = Problem(name, buffers=buffers)
         plan = self.problem.schedule
-        answers = [
+        updates = [
             jobs[plan.steps[jobs] > 0]
             for client in range(plan.clients)
             if len(jobs := np.flatnonzero(plan.client[: plan.jobs] == client)) > 2
         ]
-        self.job = int(next(jobs for jobs in answers if len(jobs) > 2)[1])
-        self.client, self.version = plan.client[self.job : self.job + 1], int(plan.visit[self.job])
+        self.job = int(next(jobs for jobs in updates if len(jobs) > 2)[1])
+        self.client, self.version = (
+            plan.client[self.job : self.job + 1],
+            int(plan.used_by[self.job]),
+        )
 
     def aggregator(self) -> Aggregator[State]:
         aggregator = self.problem.aggregator()
@@ -46,15 +49,15 @@ class Refusal:
         aggregator.rates[self.job] = np.inf
         return aggregator
 
-    def moments(self, run: Aggregator[State], *, loop: bool) -> Iterator[Moment]:
+    def moments(self, run: Aggregator[State], *, loop: bool) -> Iterator[ServerVersion]:
         """By the plain loop, or on lanes."""
         with one_thread():
             if loop:
                 yield from PlainLoop(run, self.problem.trainer).moments()
             else:
                 for step in Engine([run], shuffled([self.problem], 7)).steps(at_once=1):
-                    assert isinstance(step.moment, Moment)
-                    yield step.moment
+                    assert isinstance(step.event, ServerVersion)
+                    yield step.event
 
 
 @METHODS
@@ -63,14 +66,14 @@ def test_a_refused_client_goes_on_from_the_new_server_model(name: str, loop: boo
     """A QuAFL client too: the model it kept for itself before is not taken up again."""
     refusal = Refusal(name)
     before = None
-    for moment in refusal.moments(refusal.aggregator(), loop=loop):
-        refused = refusal.client.tolist() if moment.version == refusal.version else []
-        assert moment.refused.tolist() == refused
-        (held,) = moment.clients.of(refusal.client)
+    for event in refusal.moments(refusal.aggregator(), loop=loop):
+        refused = refusal.client.tolist() if event.version == refusal.version else []
+        assert event.refused.tolist() == refused
+        (held,) = event.clients.of(refusal.client)
         if refused:
             assert before is not None
             assert not torch.equal(before, held)
-            assert torch.equal(held, moment.server)
+            assert torch.equal(held, event.server)
         before = held.clone()
 
 
@@ -80,20 +83,23 @@ def test_its_own_buffers_stay_as_they_were(name: str, loop: bool) -> None:
     refusal = Refusal(name, "local")
     run, parameters = refusal.aggregator(), refusal.problem.flat.layout.parameters
     buffers: list[Vector] = []
-    for moment in refusal.moments(run, loop=loop):
-        (start,) = run.starts(refusal.client, moment.clients.of(refusal.client))
+    for event in refusal.moments(run, loop=loop):
+        (start,) = run.starts(refusal.client, event.clients.of(refusal.client))
         buffers.append(start[parameters:].clone())
-        if moment.version == refusal.version:
-            assert moment.refused.tolist() == refusal.client.tolist()
+        if event.version == refusal.version:
+            assert event.refused.tolist() == refusal.client.tolist()
             assert torch.equal(buffers[-1], buffers[-2])
-            assert not torch.equal(buffers[-1], moment.server[parameters:])
+            assert not torch.equal(buffers[-1], event.server[parameters:])
 
 
 @METHODS
 def test_lanes_leave_it_out_as_the_plain_loop_does(name: str) -> None:
     refusal = Refusal(name)
-    expected = [seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=True)]
-    same([seen(moment) for moment in refusal.moments(refusal.aggregator(), loop=False)], expected)
+    expected = [seen(event) for event in refusal.moments(refusal.aggregator(), loop=True)]
+    same(
+        [seen(event) for event in refusal.moments(refusal.aggregator(), loop=False)],
+        expected,
+    )
     stacks = Engine([refusal.aggregator()], stack_lanes([refusal.problem], 7), products=True)
     (moments,) = seen_of(stacks.steps(at_once=1), 1)
     same(moments, expected, 1e-10)
@@ -113,7 +119,9 @@ class Poisoned:
     "method",
     [
         any_method(bound(Quafl(), 10, 5, selected=3)),
-        any_method(weighed(bound(Favano(), 10, 5, selected=3), Known(np.ones(10), np.ones(10)))),
+        any_method(
+            weighed(bound(Favano(), 10, 5, selected=3), KnownSteps(np.ones(10), np.ones(10)))
+        ),
     ],
     ids=["quafl", "favano"],
 )
@@ -126,5 +134,5 @@ def test_behind_a_codec_the_server_stays_finite(method: AnyMethod, codec: Codec)
         method, schedule, layout, rates, start_model(), non_finite="skip", link=link
     )
     moments = list(PlainLoop(aggregator, Poisoned()).moments())
-    assert sum(len(moment.refused) for moment in moments) > 1
-    assert all(bool(moment.server.isfinite().all()) for moment in moments)
+    assert sum(len(event.refused) for event in moments) > 1
+    assert all(bool(event.server.isfinite().all()) for event in moments)

@@ -12,8 +12,8 @@ import torch
 
 from favano.aggregation import Aggregator, NoSnapshot, Snapshot, pack, unpack
 from favano.aggregation.packing import named_kinds
-from favano.aggregation.snapshot import KINDS, Memory
-from favano.engine import Engine, Moment, PlainLoop, Scoring, Step
+from favano.aggregation.snapshot import KINDS, RunMemory
+from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, Step
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
@@ -63,7 +63,7 @@ def reread(snapshot: Snapshot, run: Aggregator[State]) -> Snapshot:
     return copied
 
 
-def bits(memory: Memory, run: Aggregator[State]) -> object:
+def bits(memory: RunMemory, run: Aggregator[State]) -> object:
     """Everything that is remembered, to be compared."""
 
     def plain(value: object) -> object:
@@ -74,17 +74,17 @@ def bits(memory: Memory, run: Aggregator[State]) -> object:
     return plain(pack(memory, {*KINDS, *named_kinds(run.state)}))
 
 
-def in_lanes(run: Aggregator[State], case: Problem) -> Iterator[Moment]:
+def in_lanes(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
     for step in Engine([run], shuffled([case], 3)).steps(at_once=1):
-        assert not isinstance(step.moment, NonFiniteUpdate)
-        yield step.moment
+        assert not isinstance(step.event, NonFiniteUpdate)
+        yield step.event
 
 
-def in_a_loop(run: Aggregator[State], case: Problem) -> Iterator[Moment]:
+def in_a_loop(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
     return PlainLoop(run, case.trainer).moments()
 
 
-Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[Moment]]
+Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[ServerVersion]]
 WAYS = pytest.mark.parametrize("way", thinned([in_lanes, in_a_loop], [in_lanes]))
 
 
@@ -100,16 +100,16 @@ def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:
     case = problem(name)
     with one_thread():
         run = case.aggregator()
-        saved = [reread(moment.snapshot(), run) for moment in way(run, case)]
-        assert [past.version for past in saved] == list(range(-1, run.course.updates))
+        saved = [reread(event.snapshot(), run) for event in way(run, case)]
+        assert [past.version for past in saved] == list(range(-1, run.timeline.updates))
         for snapshot in saved[:: max(1, len(saved) // 6)] + saved[-1:]:
             again = case.aggregator()
-            again.go_on_from(snapshot)
+            again.restore(snapshot)
             moments, remembered = [], None
-            for moment in way(again, case):
-                moments.append(seen(moment))
+            for event in way(again, case):
+                moments.append(seen(event))
                 if again.over:
-                    remembered = bits(moment.snapshot().memory, again)
+                    remembered = bits(event.snapshot().memory, again)
             same(moments, later(case, snapshot.version))
             assert remembered == bits(saved[-1].memory, run)
 
@@ -134,18 +134,18 @@ def check_together(device: str) -> None:
     ]
     runs = [case.aggregator() for case in some]
     saved: dict[int, Snapshot] = {}
-    for number, moment, _ in on_stacks(runs, some):
-        assert isinstance(moment, Moment)
-        if moment.version <= runs[number].schedule.updates // 2:
-            saved[number] = reread(moment.snapshot(), runs[number])
+    for number, event, _ in on_stacks(runs, some):
+        assert isinstance(event, ServerVersion)
+        if event.version <= runs[number].schedule.updates // 2:
+            saved[number] = reread(event.snapshot(), runs[number])
     again = [case.aggregator() for case in some]
     for number, snapshot in saved.items():
-        again[number].go_on_from(snapshot)
+        again[number].restore(snapshot)
     ends: dict[int, Seen] = {}
-    for number, moment, _ in on_stacks(again, some):
-        assert isinstance(moment, Moment)
-        assert moment.version >= saved[number].version >= 0
-        ends[number] = seen(moment)
+    for number, event, _ in on_stacks(again, some):
+        assert isinstance(event, ServerVersion)
+        assert event.version >= saved[number].version >= 0
+        ends[number] = seen(event)
     assert len(ends) == len(some)
     for number, end in ends.items():
         same([end._replace(refused=[])], [some[number].alone[-1]._replace(refused=[])], 1e-10)
@@ -166,18 +166,18 @@ def test_a_longer_course_finds_every_start_model(way: Way) -> None:
     short, long = (Problem("asyncsgd", 1, keys=QUEUE | {"horizon": end}) for end in (60.0, 100.0))
 
     def snapshots(run: Aggregator[State]) -> list[Snapshot]:
-        return [reread(moment.snapshot(), run) for moment in way(run, short)]
+        return [reread(event.snapshot(), run) for event in way(run, short)]
 
     with one_thread():
         saved = snapshots(short.aggregator())
         interrupted = short.aggregator()
-        interrupted.go_on_from(saved[len(saved) // 2])
+        interrupted.restore(saved[len(saved) // 2])
         for end in (saved[-2], snapshots(interrupted)[-2]):
             pairs = zip(end.waiting.client.tolist(), end.waiting.place.tolist(), strict=True)
             assert any(end.held.place[client] != place for client, place in pairs)
             again = long.aggregator()
-            again.go_on_from(end)
-            same([seen(moment) for moment in way(again, long)], later(long, end.version))
+            again.restore(end)
+            same([seen(event) for event in way(again, long)], later(long, end.version))
 
 
 def test_an_odd_state_is_refused_by_name() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from tests.flower.federation import wait_for
 
 _KEYS = {"who", "when", "what"}
@@ -62,7 +62,7 @@ def read_script(text: str) -> list[Fault]:
         raise BadInput("script", text.partition("\n")[0], f"is not TOML: {error}") from error
     tables = document.get("fault")
     right = document.keys() == {"fault"} and isinstance(tables, list)
-    need(right, "script", list(document), "need tables [[fault]], and nothing else")
+    require(right, "script", list(document), "need tables [[fault]], and nothing else")
     return [_fault(table) for table in tables or ()]
 
 
@@ -86,15 +86,15 @@ def play(faults: Sequence[Fault], stage: Stage) -> None:
 
 def _fault(table: object) -> Fault:
     named = isinstance(table, dict) and table.keys() == _KEYS
-    need(named, "fault", table, "need who, when and what, and nothing else")
+    require(named, "fault", table, "need who, when and what, and nothing else")
     assert isinstance(table, dict)
     who, when, what = (str(table[key]) for key in Fault._fields)
     rule = "need server, superlink, node N or client app N"
-    need(bool(_WHO.fullmatch(who)), "who", who, rule)
-    need(bool(_WHEN.fullmatch(when)), "when", when, "need round N or SECONDS s")
-    need(what in (*_SIGNALS, _START), "what", what, f"need one of {_WORDS}")
+    require(bool(_WHO.fullmatch(who)), "who", who, rule)
+    require(bool(_WHEN.fullmatch(when)), "when", when, "need round N or SECONDS s")
+    require(what in (*_SIGNALS, _START), "what", what, f"need one of {_WORDS}")
     startable = what != _START or who == "server" or who.startswith("node ")
-    need(startable, "who", who, "is started by others; need server or node N for a start")
+    require(startable, "who", who, "is started by others; need server or node N for a start")
     return Fault(who, when, what)
 
 

@@ -96,16 +96,16 @@ def test_jobs_end_as_in_the_simulator_to_the_bit(local: LocalTraining, dtype: to
     client = Client(network, data_of(1, dtype))
     first_step, model, memory, before = 0, flat(local, dtype).snapshot(), torch.empty(0), 0
     for number, steps in enumerate([6, 1, 9]):
-        drift = torch.linspace(-0.1, 0.1, 99, dtype=dtype) if number == 1 else None
-        oracle = simulated(local, dtype, corrected=drift is not None)
+        correction = torch.linspace(-0.1, 0.1, 99, dtype=dtype) if number == 1 else None
+        oracle = simulated(local, dtype, corrected=correction is not None)
         shape = shape_of(oracle.model)
         memory = memory if len(memory) else model.new_zeros(oracle.width - len(model))
         job = Job(0, 1, first_step, steps, 0.05, before)
-        expected = oracle.run(torch.cat([model, memory]), job, drift)
+        expected = oracle.run(torch.cat([model, memory]), job, correction)
         asked = call(
             pack(model, shape), job=number, first_step=first_step, steps=steps, rate=0.05,
             training=to_json(local), dtype=str(dtype).removeprefix("torch."), after=number - 1,
-            drift=None if drift is None else pack(drift, shape.trained),
+            drift=None if correction is None else pack(correction, shape.trained),
         )  # fmt: skip
         reply = read_reply(sent(client.answer(sent(call_message(asked, 11)))))
         assert torch.equal(unpack(reply.model, shape), expected[: len(model)])

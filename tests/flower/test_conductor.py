@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.flower.conductor import Answer, Call, Conductor, Turn, conductor
-from favano.schedule import Adaptive, Arrival, Barrier, Policy, Poll, Schedule, Window, plan
+from favano.flower.conductor import Conductor, Dispatch, ReceivedUpdate, Turn, conductor
+from favano.schedule import Adaptive, Buffered, Policy, Polling, Rounds, Schedule, Windowed, plan
 from favano.schedule.draws import step_ends
-from favano.schedule.lived import Lived
-from favano.timing import Exponential, Fleet, make_fleet
+from favano.schedule.live_timeline import LiveTimeline
+from favano.timing import ClientSpeeds, Exponential, client_speeds
 
 SEED, HORIZON, K = 3, 400.0, 4
 
 
 def lived(
     policy: Policy,
-    fleet: Fleet,
+    fleet: ClientSpeeds,
     horizon: float = HORIZON,
     lose: Collection[int] = (),
     watch: Callable[[list[int], list[int]], None] = lambda at_work, waiting: None,
@@ -31,8 +31,8 @@ def lived(
     The answers to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
     told which clients are at work, and whose answers are here, whenever there is nothing to do.
     """
-    reader, course = conductor(policy, SEED), Lived(fleet.clients, K)
-    here: dict[int, Answer] = {}  # answers that are neither used nor dropped
+    reader, timeline = conductor(policy, SEED), LiveTimeline(fleet.clients, K)
+    here: dict[int, ReceivedUpdate] = {}  # answers that are neither used nor dropped
     numbers = [0] * fleet.clients  # jobs of each client so far
     free = [0.0] * fleet.clients  # when each client has finished them
     arrivals: list[tuple[float, int, int, int]] = []  # time, client, job, steps
@@ -42,12 +42,12 @@ def lived(
         for answer in (*turn.dropped, *(turn.use or ())):
             del here[answer.job]
         for answer in turn.dropped:
-            course.drop(answer.job)
+            timeline.drop(answer.job)
         for client in turn.given_up:
-            course.give_up(client, now)
+            timeline.give_up(client, now)
             free[client] = now
         if turn.use is not None:
-            course.use([answer.job for answer in turn.use], now)
+            timeline.use([answer.job for answer in turn.use], now)
         for client, until in turn.calls:
             first = np.array([numbers[client] * K])
             lengths = step_ends(fleet, np.array([client]), first, K, SEED)[0]
@@ -55,11 +55,11 @@ def lived(
             ends = max(now, free[client]) + lengths
             steps = int((ends <= until).sum())
             free[client] = time = min(until, float(ends[-1]))
-            heapq.heappush(arrivals, (time, client, course.begin(client, now), steps))
+            heapq.heappush(arrivals, (time, client, timeline.begin(client, now), steps))
 
     def lose_some(which: Collection[int]) -> None:
         for job in sorted(which & here.keys()):
-            course.drop(job)
+            timeline.drop(job)
             reader.lost(here.pop(job))
 
     for client in range(fleet.clients):
@@ -73,30 +73,30 @@ def lived(
         watch(at_work, sorted(answer.client for answer in here.values()))
         now = min(reader.wakes, arrivals[0][0] if arrivals else inf)
         if now > horizon:
-            return course.schedule
+            return timeline.schedule
         while arrivals and arrivals[0][0] <= now:
             _, client, job, steps = heapq.heappop(arrivals)
-            course.answer(job, steps, now)
-            here[job] = Answer(client, job, int(course.known.base[job]))
+            timeline.receive(job, steps, now)
+            here[job] = ReceivedUpdate(client, job, int(timeline.known.start_version[job]))
             reader.answered(here[job])
         if now < reader.wakes:
             lose_some({job for job in lose if job not in late})
 
 
-FLEET = make_fleet(np.array([1.0, 1.3, 2.0, 2.9, 5.0, 9.0]), Exponential())
+FLEET = client_speeds(np.array([1.0, 1.3, 2.0, 2.9, 5.0, 9.0]), Exponential())
 POLICIES: dict[str, Policy] = {
-    "poll": Poll(selected=2, local_steps=K),
-    "poll all": Poll(selected=6, local_steps=K),
-    "rounds": Barrier(selected=3, local_steps=K, interaction_time=0.0),
-    "rounds of some": Barrier(selected=4, local_steps=K, interaction_time=0.0, wait_for=2),
-    "flush": Arrival(buffer=2, local_steps=K, hand_out="flush", interaction_time=0.0),
-    "arrival": Arrival(buffer=3, local_steps=K, hand_out="arrival", interaction_time=0.0),
-    "idle": Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=3, interaction_time=0.0),
-    "uniform": Arrival(buffer=1, local_steps=K, hand_out="uniform", interaction_time=0.0),
-    "stale": Arrival(
+    "poll": Polling(selected=2, local_steps=K),
+    "poll all": Polling(selected=6, local_steps=K),
+    "rounds": Rounds(selected=3, local_steps=K, interaction_time=0.0),
+    "rounds of some": Rounds(selected=4, local_steps=K, interaction_time=0.0, wait_for=2),
+    "flush": Buffered(buffer=2, local_steps=K, hand_out="flush", interaction_time=0.0),
+    "arrival": Buffered(buffer=3, local_steps=K, hand_out="arrival", interaction_time=0.0),
+    "idle": Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=3, interaction_time=0.0),
+    "uniform": Buffered(buffer=1, local_steps=K, hand_out="uniform", interaction_time=0.0),
+    "stale": Buffered(
         buffer=2, local_steps=K, hand_out="flush", interaction_time=0.0, max_staleness=3
     ),
-    "windows": Window(period=7.0, local_steps=K),
+    "windows": Windowed(period=7.0, local_steps=K),
 }
 
 
@@ -108,10 +108,10 @@ def test_both_readers_agree(name: str) -> None:
     )
     same = min(schedule.updates, planned.updates)
     assert same > 10
-    jobs = int(np.searchsorted(planned.visit, same))
+    jobs = int(np.searchsorted(planned.used_by, same))
     np.testing.assert_allclose(schedule.time[:same], planned.time[:same])
-    order = np.lexsort((schedule.client[:jobs], schedule.visit[:jobs]))
-    wanted = np.lexsort((planned.client[:jobs], planned.visit[:jobs]))
+    order = np.lexsort((schedule.client[:jobs], schedule.used_by[:jobs]))
+    wanted = np.lexsort((planned.client[:jobs], planned.used_by[:jobs]))
     for column in ("client", "visit", "base", "steps"):
         mine, theirs = getattr(schedule, column)[order], getattr(planned, column)[wanted]
         assert mine.tolist() == theirs.tolist(), column
@@ -125,21 +125,21 @@ def test_answers_may_be_lost_again(name: str) -> None:
 
     def watch(at_work: list[int], waiting: list[int]) -> None:
         match policy:
-            case Arrival(hand_out="uniform") | Barrier():
+            case Buffered(hand_out="uniform") | Rounds():
                 assert at_work
-            case Arrival(hand_out="idle"):
+            case Buffered(hand_out="idle"):
                 assert len(at_work) == len(set(at_work)) == policy.concurrency
-            case Arrival(hand_out="arrival"):
+            case Buffered(hand_out="arrival"):
                 assert at_work == [*range(6)]
             case _:
                 assert sorted(at_work + waiting) == [*range(6)]
 
     schedule = lived(policy, FLEET, lose=lose, watch=watch)
-    used = schedule.visit < schedule.updates
+    used = schedule.used_by < schedule.updates
     assert schedule.updates > 10
     assert HORIZON - schedule.time[-1] < 30
     assert len(set(schedule.client[used])) == (5 if name == "stale" else 6)
-    assert schedule.lost.sum() > 0
+    assert schedule.wasted_steps.sum() > 0
 
 
 def acted(reader: Conductor, now: float) -> Turn:
@@ -149,118 +149,119 @@ def acted(reader: Conductor, now: float) -> Turn:
     return turn
 
 
-def started(policy: Policy, clients: int, grace: float = 0.0) -> tuple[Conductor, list[Call]]:
+def started(policy: Policy, clients: int, grace: float = 0.0) -> tuple[Conductor, list[Dispatch]]:
     reader = conductor(policy, SEED, grace=grace)
     for client in range(clients):
         reader.join(client)
     return reader, list(acted(reader, 0.0).calls)
 
 
-DISTINCT = Arrival(
+DISTINCT = Buffered(
     buffer=2, local_steps=K, hand_out="idle", concurrency=3, interaction_time=0.0, distinct=True
 )
 
 
 @pytest.mark.parametrize(
-    "policy", [DISTINCT, *(policy for policy in POLICIES.values() if isinstance(policy, Arrival))]
+    "policy", [DISTINCT, *(policy for policy in POLICIES.values() if isinstance(policy, Buffered))]
 )
-def test_policies_know_whether_clients_wait_until_their_answer_is_used(policy: Arrival) -> None:
+def test_policies_know_whether_clients_wait_until_their_answer_is_used(policy: Buffered) -> None:
     schedule = lived(policy, FLEET)
     used = slice(0, schedule.jobs)
     order = np.lexsort((schedule.first_step[used], schedule.client[used]))
-    client, base, visit = (
-        column[used][order] for column in (schedule.client, schedule.base, schedule.visit)
+    client, base, used_by = (
+        column[used][order]
+        for column in (schedule.client, schedule.start_version, schedule.used_by)
     )
-    in_turn = (base[1:] >= visit[:-1])[client[1:] == client[:-1]]
+    in_turn = (base[1:] >= used_by[:-1])[client[1:] == client[:-1]]
     assert bool(in_turn.all()) == policy.in_turn
 
 
 def test_who_comes_back_waits_until_its_answer_is_used() -> None:
-    reader = conductor(Arrival(buffer=2, local_steps=K, hand_out="flush"), SEED)
+    reader = conductor(Buffered(buffer=2, local_steps=K, hand_out="flush"), SEED)
     for client in range(3):
         reader.join(client)
     turn = reader.turn(0.0)
     assert turn is not None
     assert len(turn.calls) == 3
-    first = Answer(0, 0, -1)
+    first = ReceivedUpdate(0, 0, -1)
     reader.answered(first)
     assert reader.turn(1.0) == Turn(None, [], [])  # it is in the buffer
     reader.leave(0)
     reader.join(0)
     assert reader.turn(2.0) is None
-    second = Answer(1, 1, -1)
+    second = ReceivedUpdate(1, 1, -1)
     reader.answered(second)
     assert reader.turn(3.0) == Turn(calls=[])
-    assert reader.turn(3.0) == Turn([first, second], [Call(0), Call(1)])
+    assert reader.turn(3.0) == Turn([first, second], [Dispatch(0), Dispatch(1)])
 
 
 def test_a_client_knows_when_it_is_asked_next() -> None:
     """Its tick is the first that draws it, and two clients are drawn at every tick."""
-    _, calls = started(Poll(selected=2, local_steps=K), 5)
+    _, calls = started(Polling(selected=2, local_steps=K), 5)
     first = sorted(call.until for call in calls)
     assert first[:2] == [7.0, 7.0] < first[2:]
 
 
 def test_a_late_answer_is_waited_for_and_then_used_at_the_next_tick() -> None:
-    reader, _ = started(Poll(selected=2, local_steps=K), 2, grace=1.0)
-    reader.answered(Answer(0, 0, -1))
+    reader, _ = started(Polling(selected=2, local_steps=K), 2, grace=1.0)
+    reader.answered(ReceivedUpdate(0, 0, -1))
     assert reader.turn(6.9) is None
     assert reader.turn(7.0) is None
     assert reader.wakes == 8.0
     turn = acted(reader, 8.0)
-    assert turn.use == [Answer(0, 0, -1)]
-    assert turn.calls == [Call(0, 14.0)]
-    reader.answered(Answer(1, 1, -1))
-    reader.answered(Answer(0, 2, 0))
+    assert turn.use == [ReceivedUpdate(0, 0, -1)]
+    assert turn.calls == [Dispatch(0, 14.0)]
+    reader.answered(ReceivedUpdate(1, 1, -1))
+    reader.answered(ReceivedUpdate(0, 2, 0))
     last = acted(reader, 14.0)
-    assert last.use == [Answer(0, 2, 0), Answer(1, 1, -1)]
+    assert last.use == [ReceivedUpdate(0, 2, 0), ReceivedUpdate(1, 1, -1)]
 
 
 def test_a_tick_without_answers_is_no_update() -> None:
-    reader, _ = started(Poll(selected=1, local_steps=K), 1)
+    reader, _ = started(Polling(selected=1, local_steps=K), 1)
     turn = acted(reader, 7.0)
     assert turn.use is None
     assert reader.wakes == 14.0
 
 
 def test_who_is_lost_is_not_waited_for() -> None:
-    reader, _ = started(Poll(selected=2, local_steps=K), 2, grace=5.0)
+    reader, _ = started(Polling(selected=2, local_steps=K), 2, grace=5.0)
     reader.leave(1)
-    reader.answered(Answer(0, 0, -1))
+    reader.answered(ReceivedUpdate(0, 0, -1))
     turn = acted(reader, 7.0)
-    assert turn.use == [Answer(0, 0, -1)]
+    assert turn.use == [ReceivedUpdate(0, 0, -1)]
     reader.join(1)  # again
-    assert acted(reader, 7.5).calls == [Call(1, 14.0)]
+    assert acted(reader, 7.5).calls == [Dispatch(1, 14.0)]
 
 
 def test_a_round_goes_on_without_a_lost_client() -> None:
-    reader, calls = started(Barrier(selected=3, local_steps=K), 3)
+    reader, calls = started(Rounds(selected=3, local_steps=K), 3)
     assert {call.client for call in calls} == {0, 1, 2}
-    reader.answered(Answer(0, 0, -1))
-    reader.answered(Answer(2, 2, -1))
+    reader.answered(ReceivedUpdate(0, 0, -1))
+    reader.answered(ReceivedUpdate(2, 2, -1))
     assert reader.turn(1.0) is None
     reader.leave(1)
     turn = acted(reader, 1.0)
-    assert turn.use == [Answer(0, 0, -1), Answer(2, 2, -1)]
+    assert turn.use == [ReceivedUpdate(0, 0, -1), ReceivedUpdate(2, 2, -1)]
 
 
 def test_a_deadline_ends_a_round() -> None:
-    reader, calls = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
+    reader, calls = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
     assert [call.until for call in calls] == [9.0, 9.0]
-    reader.answered(Answer(1, 1, -1))
+    reader.answered(ReceivedUpdate(1, 1, -1))
     turn = acted(reader, reader.wakes)
-    assert turn.use == [Answer(1, 1, -1)]
+    assert turn.use == [ReceivedUpdate(1, 1, -1)]
     assert turn.given_up == [0]
-    reader.answered(Answer(0, 0, -1))  # too late
-    reader.answered(Answer(0, 2, 0))
-    reader.answered(Answer(1, 3, 0))
+    reader.answered(ReceivedUpdate(0, 0, -1))  # too late
+    reader.answered(ReceivedUpdate(0, 2, 0))
+    reader.answered(ReceivedUpdate(1, 3, 0))
     late = acted(reader, 10.0)
-    assert late.dropped == [Answer(0, 0, -1)]
-    assert late.use == [Answer(0, 2, 0), Answer(1, 3, 0)]
+    assert late.dropped == [ReceivedUpdate(0, 0, -1)]
+    assert late.use == [ReceivedUpdate(0, 2, 0), ReceivedUpdate(1, 3, 0)]
 
 
 def test_a_lost_client_leaves_its_place_to_an_idle_one() -> None:
-    policy = Arrival(buffer=1, local_steps=K, hand_out="idle", concurrency=1)
+    policy = Buffered(buffer=1, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 2)
     ((client, _),) = calls
     reader.leave(client)
@@ -272,9 +273,9 @@ def test_what_only_a_simulation_has_is_refused() -> None:
     with pytest.raises(BadInput, match="Adaptive: has a schedule that depends on the models"):
         conductor(Adaptive(local_steps=2, most_steps=4), SEED)
     with pytest.raises(BadInput, match="strict_ties=True: is a reading of the simulated clock"):
-        conductor(Poll(selected=2, local_steps=K, strict_ties=True), SEED)
+        conductor(Polling(selected=2, local_steps=K, strict_ties=True), SEED)
     with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
-        conductor(Poll(selected=2, local_steps=K), SEED, grace=7.0)
+        conductor(Polling(selected=2, local_steps=K), SEED, grace=7.0)
 
 
 @pytest.mark.parametrize("name", ["poll all", "windows", "flush", "arrival", "idle", "uniform"])
@@ -286,13 +287,13 @@ def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bo
     gone, *others = working
     for job, client in enumerate(working):
         if client == gone:
-            reader.answered(Answer(gone, job, -1))
+            reader.answered(ReceivedUpdate(gone, job, -1))
     reader.leave(gone)
     if comes_back:
         reader.join(gone)
     for job, client in enumerate(working):
         if client != gone:
-            reader.answered(Answer(client, job, -1))
+            reader.answered(ReceivedUpdate(client, job, -1))
     used, called = list[int](), list[int]()
     for now in (1.0, 7.0):
         while (turn := reader.turn(now)) is not None:
@@ -308,10 +309,10 @@ def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bo
 
 def test_whose_answer_is_here_keeps_its_place() -> None:
     """Else a client that joins before the answer is looked at would be one too many at work."""
-    policy = Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
+    policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 1)
-    assert calls == [Call(0)]
-    reader.answered(Answer(0, 0, -1))
+    assert calls == [Dispatch(0)]
+    reader.answered(ReceivedUpdate(0, 0, -1))
     reader.join(1)
     reader.join(2)
     at_work: list[int] = []
@@ -322,11 +323,11 @@ def test_whose_answer_is_here_keeps_its_place() -> None:
 
 def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
     """As many clients as are asked for, at each of a thousand ticks."""
-    reader, calls = started(Poll(selected=1, local_steps=K), 3)
+    reader, calls = started(Polling(selected=1, local_steps=K), 3)
     due = {call.client: call.until for call in calls}
     for tick in range(1, 1001):
         (client,) = (who for who, until in due.items() if until == 7.0 * tick)
-        reader.answered(Answer(client, tick, tick - 2))
+        reader.answered(ReceivedUpdate(client, tick, tick - 2))
         turn = acted(reader, 7.0 * tick)
         assert turn.use is not None
         assert [answer.client for answer in turn.use] == [client]
@@ -335,10 +336,10 @@ def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
 
 def test_a_new_client_takes_the_place_of_a_lost_one() -> None:
     """And leaves none for those that come after it."""
-    reader, _ = started(Arrival(buffer=1, local_steps=K, hand_out="idle", concurrency=1), 1)
+    reader, _ = started(Buffered(buffer=1, local_steps=K, hand_out="idle", concurrency=1), 1)
     reader.leave(0)
     reader.join(1)
-    assert acted(reader, 1.0).calls == [Call(1)]
+    assert acted(reader, 1.0).calls == [Dispatch(1)]
     reader.join(2)
     assert acted(reader, 2.0).calls == []
     assert reader.turn(2.0) is None
@@ -347,36 +348,38 @@ def test_a_new_client_takes_the_place_of_a_lost_one() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_whose_next_answer_is_here_is_not_idle_at_a_flush(seed: int) -> None:
     """Client 0 has answered twice; its second answer waits while the first is used."""
-    policy = Arrival(buffer=2, local_steps=K, hand_out="idle", concurrency=2)
+    policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=2)
     reader = conductor(policy, seed)
     reader.join(0)
     reader.join(1)
     assert len(acted(reader, 0.0).calls) == 2
-    reader.answered(Answer(0, 0, -1))
-    assert acted(reader, 1.0).calls == [Call(0)]
-    reader.answered(Answer(1, 1, -1))
-    reader.answered(Answer(0, 2, -1))
+    reader.answered(ReceivedUpdate(0, 0, -1))
+    assert acted(reader, 1.0).calls == [Dispatch(0)]
+    reader.answered(ReceivedUpdate(1, 1, -1))
+    reader.answered(ReceivedUpdate(0, 2, -1))
     assert acted(reader, 2.0).calls == []  # the buffer is full
-    assert acted(reader, 2.0) == Turn([Answer(0, 0, -1), Answer(1, 1, -1)], [Call(1)])
+    assert acted(reader, 2.0) == Turn(
+        [ReceivedUpdate(0, 0, -1), ReceivedUpdate(1, 1, -1)], [Dispatch(1)]
+    )
 
 
 def test_an_answer_of_an_earlier_round_does_not_stand_for_one_of_this_round() -> None:
-    reader, _ = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
-    reader.answered(Answer(1, 1, -1))
+    reader, _ = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
+    reader.answered(ReceivedUpdate(1, 1, -1))
     assert acted(reader, 9.0).given_up == [0]
-    reader.answered(Answer(0, 0, -1))  # too late, while it is at work again
-    reader.answered(Answer(1, 3, 0))
+    reader.answered(ReceivedUpdate(0, 0, -1))  # too late, while it is at work again
+    reader.answered(ReceivedUpdate(1, 3, 0))
     assert reader.turn(10.0) is None
-    reader.answered(Answer(0, 2, 0))
+    reader.answered(ReceivedUpdate(0, 2, 0))
     turn = acted(reader, 11.0)
-    assert turn.use == [Answer(1, 3, 0), Answer(0, 2, 0)]
-    assert turn.dropped == [Answer(0, 0, -1)]
+    assert turn.use == [ReceivedUpdate(1, 3, 0), ReceivedUpdate(0, 2, 0)]
+    assert turn.dropped == [ReceivedUpdate(0, 0, -1)]
 
 
 def test_a_round_without_answers_makes_no_version() -> None:
-    reader, _ = started(Barrier(selected=2, local_steps=K, deadline=9.0), 2)
+    reader, _ = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
     turn = acted(reader, 9.0)
     assert (turn.use, turn.given_up) == (None, [0, 1])
     for client in (0, 1):
-        reader.answered(Answer(client, 2 + client, -1))
-    assert acted(reader, 12.0).use == [Answer(0, 2, -1), Answer(1, 3, -1)]
+        reader.answered(ReceivedUpdate(client, 2 + client, -1))
+    assert acted(reader, 12.0).use == [ReceivedUpdate(0, 2, -1), ReceivedUpdate(1, 3, -1)]

@@ -13,13 +13,13 @@ pytest.importorskip("flwr")
 
 from favano.errors import BadInput, WriteFailed
 from favano.flower.event_file import EventFile, Mark
-from favano.flower.ledger import Answered, Event, Joined, Left, Lost, Refused, Turned
+from favano.flower.ledger import Event, Joined, Left, Lost, RefusedUpdate, Turned, UsedUpdate
 
 EVENTS: list[Event] = [
     Joined(0.0, 0, 2**63 + 5),
     Turned(1e-7),
-    Answered(6.25, 0, 4, 5.5),
-    Refused(7.0, 1, "NaN or infinity"),
+    UsedUpdate(6.25, 0, 4, 5.5),
+    RefusedUpdate(7.0, 1, "NaN or infinity"),
     Left(8.0, 0, "Flower's error 2: \n\u2028é"),
     Lost(9.0, 0),
 ]

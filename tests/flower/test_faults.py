@@ -27,9 +27,9 @@ from favano.flower.journal import Head
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import read_reply, reply_message
-from favano.gates import NormGate, Refusal
 from favano.methods import make_method
 from favano.records.checkpoint import checkpoint_from_bytes
+from favano.screening import NormGate, Refusal
 from tests.flower.fake_grid import FakeGrid, Killed, NotYet, VirtualTime
 from tests.flower.federations import (
     TICK,

@@ -49,13 +49,13 @@ def buffered() -> nn.Module:
 
 def test_constants_are_carried_as_they_are() -> None:
     flat, arrays = FlatModel(buffered(), device="cpu"), ArrayRecord(buffered().state_dict())
-    flat = flat_arrays(arrays)
-    assert (flat.order, flat.layout) == (flat.names, flat.layout)
-    assert flat.vector(arrays).isfinite().all()
+    named = flat_arrays(arrays)
+    assert (named.order, named.layout) == (flat.names, flat.layout)
+    assert named.vector(arrays).isfinite().all()
     check_order(flat)
     state = {
         name: torch.from_numpy(array.numpy())
-        for name, array in flat.arrays(flat.vector(arrays)).items()
+        for name, array in named.arrays(named.vector(arrays)).items()
     }
     for name, value in buffered().named_buffers():
         assert state[name].dtype == value.dtype

@@ -14,10 +14,10 @@ pytest.importorskip("flwr")
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 
-from favano.flower.deal import Deal
 from favano.flower.journal import Journal
+from favano.flower.partitioning import Partitioning
 from favano.flower.safe_pull import message_contents, open_reply
-from favano.gates import Refusal
+from favano.screening import Refusal
 from tests.flower.fake_grid import Killed, Node, VirtualTime
 from tests.flower.federations import refusals
 from tests.flower.scripted import SIZE, Numbers, federated, grid_with, scripted, strategy_with
@@ -351,7 +351,7 @@ def test_words_of_a_node_are_escaped_and_cut_everywhere(tmp_path: Path) -> None:
 
 def test_parts_of_the_data_are_those_that_were_dealt() -> None:
     said: list[str] = []
-    deal = Deal("digits", "iid", 3, 0)
+    deal = Partitioning("digits", "iid", 3, 0)
     strategy = strategy_with("fedavg", 3, {}, selected=3, deal=deal, say=said.append)
     parts = [with_field("metric-partition", part) for part in (3, 1, 1)]
     result = federated(strategy, three(*parts), 3)

@@ -17,16 +17,16 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 
 from favano.errors import BadInput
 from favano.flower.client import Client
+from favano.flower.data_partition import DataPartition
 from favano.flower.local_training import LocalTraining
 from favano.flower.rounds import AsyncResult
-from favano.flower.share import Share
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import Reply, read_reply, reply_message
-from favano.gates import NormGate, Refusal
 from favano.methods import make_method
 from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule.contact_trace import load_trace
+from favano.screening import NormGate, Refusal
 from favano.specification.parts import TrainingPart
 from tests.flower.fake_grid import Killed, Node, OwnTime, VirtualTime
 from tests.flower.federations import (
@@ -245,7 +245,7 @@ def test_a_refused_contribution_is_in_no_mean() -> None:
 
 
 def test_robust_rules_are_applied_once_per_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    tame, calls = Robust.tame, [0]
+    tame, calls = Robust.apply, [0]
 
     def counted(self: Robust, *given: Any) -> Any:
         calls[0] += 1
@@ -400,11 +400,11 @@ def test_uneven_honest_nodes_are_neither_refused_nor_held_back(
     name: str, rounds: int, most: int
 ) -> None:
     """The nodes of `benchmarks/uneven_nodes.py`, with its data and settings, in virtual time."""
-    share = Share(0, len(UNEVEN), split="dirichlet:0.5")
+    share = DataPartition(0, len(UNEVEN), split="dirichlet:0.5")
     nodes = []
     for part, pace in enumerate(UNEVEN):
         clock = OwnTime()
-        own_share = Share(part, len(UNEVEN), split="dirichlet:0.5")
+        own_share = DataPartition(part, len(UNEVEN), split="dirichlet:0.5")
         worker = Client(
             own_share.network(), own_share.data(), pace=pace, clock=clock.now, sleep=clock.sleep
         )
@@ -427,5 +427,5 @@ def test_uneven_honest_nodes_are_neither_refused_nor_held_back(
     result = strategy.start(grid, start, rounds, 1e3, clock=time, workers=time.workers)
     assert result.trace is not None
     assert result.refusals == 0
-    used = result.trace.scale[result.trace.schedule.visit < rounds]
+    used = result.trace.scale[result.trace.schedule.used_by < rounds]
     assert np.count_nonzero(used < 1) <= most

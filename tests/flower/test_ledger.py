@@ -8,22 +8,22 @@ import pytest
 pytest.importorskip("flwr")
 
 from favano.flower.ledger import (
-    Answered,
     Event,
     Joined,
     Ledger,
     Left,
-    Refused,
+    RefusedUpdate,
     Turned,
+    UsedUpdate,
     estimates_for,
     overdue,
 )
 from favano.flower.places import changes
-from favano.gates import Refusal
-from favano.schedule import Arrival, Poll, Schedule
+from favano.schedule import Buffered, Polling, Schedule
+from favano.screening import Refusal
 from favano.types import Floats
 
-POLICY = Poll(selected=2, local_steps=4, waiting_time=7.0, interaction_time=0.0)
+POLICY = Polling(selected=2, local_steps=4, waiting_time=7.0, interaction_time=0.0)
 
 
 def rates(schedule: Schedule, now: float) -> Floats:
@@ -52,9 +52,9 @@ def lived() -> tuple[Ledger, list[Event]]:
         for number, (job, opened) in enumerate(sorted(due)):
             time = 7.0 * tick - 1
             if tick == 4 and number == 0:
-                apply(Refused(time, job, Refusal.NORM.value))
+                apply(RefusedUpdate(time, job, Refusal.NORM.value))
             else:
-                apply(Answered(time, job, opened.client + 1, 2.0, partition=2 - opened.client))
+                apply(UsedUpdate(time, job, opened.client + 1, 2.0, partition=2 - opened.client))
         if tick == 5:
             apply(Left(7.0 * tick - 0.5, 1))
         if tick == 7:
@@ -78,7 +78,7 @@ def test_a_ledger_that_is_read_again_is_the_same() -> None:
     assert again.conductor.wakes == book.conductor.wakes
     assert book.trace.schedule.updates >= 6
     trace = book.trace
-    used = trace.schedule.visit < trace.schedule.updates
+    used = trace.schedule.used_by < trace.schedule.updates
     assert (trace.partition == 2 - trace.schedule.client)[used].all()
 
 
@@ -129,12 +129,12 @@ def test_the_time_lost_is_that_since_the_call() -> None:
     """Called at 0 and at 7, answered 6 and 5 seconds later after 2 and 1 of training."""
     book = began()
     job, opened = next((job, opened) for job, opened in book.open.items() if opened.until == 7.0)
-    book.apply(Answered(6.0, job, 3, 2.0))
+    book.apply(UsedUpdate(6.0, job, 3, 2.0))
     assert book.lost_seconds(opened.client) == 4.0
     assert book.turn_at(7.0) is not None
     (job,) = (job for job, other in book.open.items() if other.client == opened.client)
     assert book.open[job].begin == book.begin(job) == 7.0
-    book.apply(Answered(12.0, job, 3, 1.0))
+    book.apply(UsedUpdate(12.0, job, 3, 1.0))
     assert book.lost_seconds(opened.client) == 4.0
 
 
@@ -146,7 +146,7 @@ def test_a_client_that_failed_is_away_until_it_joins_and_failing_until_it_answer
     assert (book.present, book.away_since, book.failing) == ({0, 1}, {}, {1: "out of memory"})
     assert book.turn_at(3.0) is not None
     (job,) = (job for job, opened in book.open.items() if opened.client == 1)
-    book.apply(Answered(5.0, job, 1, 1.0))
+    book.apply(UsedUpdate(5.0, job, 1, 1.0))
     assert book.failing == {}
     assert book.failures == {1: 1}
 
@@ -158,13 +158,13 @@ def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
     book.apply(Joined(2.0, 1, 101))
     assert book.turn_at(2.0) is not None
     before = dict(book.open)
-    book.apply(Refused(3.0, old, Refusal.NORM.value))
+    book.apply(RefusedUpdate(3.0, old, Refusal.NORM.value))
     assert book.open == before
     assert book.given_up == {old}
     assert book.refused == {1: {Refusal.NORM: 1}}
     assert book.turn_at(3.0) is None
     (new,) = (job for job, opened in book.open.items() if opened.client == 1)
-    book.apply(Refused(4.0, new, Refusal.NORM.value))
+    book.apply(RefusedUpdate(4.0, new, Refusal.NORM.value))
     assert book.given_up == {old, new}
     turn = book.turn_at(4.0)
     assert turn is not None
@@ -173,7 +173,7 @@ def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
 
 def test_which_models_are_sent_beside_others() -> None:
     """A model is whole where its client has none yet, or has the same one, sent whole, already."""
-    policy = Arrival(buffer=2, local_steps=4, hand_out="arrival", interaction_time=0.0)
+    policy = Buffered(buffer=2, local_steps=4, hand_out="arrival", interaction_time=0.0)
     book = Ledger(policy, 2, 5, rates, packed=True)
 
     def turn(time: float) -> None:
@@ -183,19 +183,19 @@ def test_which_models_are_sent_beside_others() -> None:
     for client in range(2):
         book.apply(Joined(0.0, client, 100 + client))
     turn(0.0)  # jobs 0 and 1
-    book.apply(Answered(1.0, 0, 4, 1.0))
+    book.apply(UsedUpdate(1.0, 0, 4, 1.0))
     turn(1.0)  # job 2, of client 0 from the same version
     assert book.open[2].key == 0
-    book.apply(Answered(2.0, 1, 4, 1.0))
+    book.apply(UsedUpdate(2.0, 1, 4, 1.0))
     turn(2.0)  # job 3, of client 1, and an update
-    book.apply(Answered(3.0, 2, 4, 1.0))
+    book.apply(UsedUpdate(3.0, 2, 4, 1.0))
     turn(3.0)  # job 4, of client 0 from the new version
     assert book.open[4].key == 2
     book.apply(Left(4.0, 0))
     book.apply(Joined(5.0, 0, 100))
     turn(5.0)  # job 5, of client 0, which may have forgotten everything
     assert book.open[5].key == -1
-    assert book.course.known.client.tolist() == [0, 1, 0, 1, 0, 0]
-    assert book.course.known.base.tolist() == [-1, -1, -1, -1, 0, 0]
-    assert book.course.noted("whole").tolist() == [1, 1, 1, 1, 0, 1]
-    assert book.course.noted("message").tolist() == [0, 0, 1, 1, 2, 3]
+    assert book.timeline.known.client.tolist() == [0, 1, 0, 1, 0, 0]
+    assert book.timeline.known.start_version.tolist() == [-1, -1, -1, -1, 0, 0]
+    assert book.timeline.noted("whole").tolist() == [1, 1, 1, 1, 0, 1]
+    assert book.timeline.noted("message").tolist() == [0, 0, 1, 1, 2, 3]

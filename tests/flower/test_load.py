@@ -80,10 +80,10 @@ def test_memory_is_flat_over_a_thousand_rounds() -> None:
     began = real_time.perf_counter()
     result, sizes = served(1_000)
     seconds = real_time.perf_counter() - began
-    answers = sum(len(past.clients) for past in result.rounds)
-    print(json.dumps({"rounds_per_second": 1_000 / seconds, "answers": answers, "KiB": sizes}))
+    updates = sum(len(past.clients) for past in result.rounds)
+    print(json.dumps({"rounds_per_second": 1_000 / seconds, "answers": updates, "KiB": sizes}))
     assert len(result.rounds) == 1_000
-    assert answers == 20_000
+    assert updates == 20_000
     assert {node.contacts > 50 for node in result.nodes} == {True}
     # The least of each half: what is allocated for a moment comes and goes.
     grown = min(sizes[6:]) - min(sizes[1:6])

@@ -171,7 +171,7 @@ def check(loopback: Loopback, rounds: int) -> Left:
     end, trace = left_in(folder), load_trace(folder / "trace.npz").schedule
     assert (end.version + 1, len(trace.time)) == (rounds, rounds)
     assert sorted(set(loopback.rounds())) == list(range(rounds + 1))
-    assert len(end.answered - end.waiting) == (trace.visit < rounds).sum()
+    assert len(end.answered - end.waiting) == (trace.used_by < rounds).sum()
     final, models = replayed(folder)
     versions = list(models)
     assert divergence(final, versions[-1]).equal
@@ -256,5 +256,5 @@ def test_a_client_app_may_be_killed(tmp_path: Path) -> None:
     """Within a minute Flower starts it again or tells of its end; then its node is called again."""
     flags = {"tick": 10.0, "grace": 4.0, "local_steps": 100, "rounds": 12}
     end = check(lived(tmp_path, CLIENT_APP, stock=(3,), **flags), 12)
-    answers = [event for event in end.events if event[0] == "Answered" and event[5] == 3]
-    assert len(answers) > 1  # one of them since then
+    updates = [event for event in end.events if event[0] == "Answered" and event[5] == 3]
+    assert len(updates) > 1  # one of them since then

@@ -17,7 +17,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.flower.journal import Head, Journal
-from favano.flower.mailbox import Arrival, Executors, Mailbox
+from favano.flower.mailbox import Delivery, Executors, Mailbox
 from favano.flower.safe_pull import TooLarge, TooLate, message_contents
 from favano.flower.wire import Reply, call_message, read_reply, reply_message
 from tests.flower.attacks import blown_up
@@ -71,7 +71,7 @@ def test_a_node_has_one_thread_at_a_time_and_each_fetch_its_deadline() -> None:
                 for job, node in enumerate(nodes)
             ]
         )
-        arrivals: dict[int, Arrival] = {}
+        arrivals: dict[int, Delivery] = {}
         while len(arrivals) < 3:
             arrivals.update(box.collect())
         assert {
@@ -99,7 +99,7 @@ def test_a_reply_that_would_fill_the_memory_is_refused_from_the_journal_too(tmp_
         journal.finish(head, blown_up(message_contents(reply, "r"), 10**6))
         grid = cast(Grid, Stalled())
         box = Mailbox(grid, Executors(pool, pool, pool), journal, most=1000, say=print)
-        box.go_on_from({0: "call"}, same_run=False)
+        box.restore({0: "call"}, same_run=False)
         ((job, arrival),) = box.collect()
     assert (job, arrival.too_large, arrival.message) == (0, True, None)
 
@@ -127,7 +127,7 @@ def test_a_superlink_that_cannot_forget_a_reply_does_not_end_the_server() -> Non
         box = Mailbox(cast(Grid, grid), Executors(pool, pool, pool), most=1000, say=print)
         calls = [partial(call_message, call(b"1234", job=job), HONEST) for job in range(2)]
         box.send(list(enumerate(calls)))
-        deliveries: dict[int, Arrival] = {}
+        deliveries: dict[int, Delivery] = {}
         while len(deliveries) < 2:
             deliveries.update(box.collect())
     assert deliveries[0].message is not None

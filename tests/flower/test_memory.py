@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from flwr.app import RecordDict
 
 from favano.errors import BadInput
-from favano.flower.memory import FileStore, Memory, NoStore, Remembered, StateStore, Store
+from favano.flower.memory import FileStore, NodeMemory, NoStore, Remembered, StateStore, Store
 from favano.flower.payload import fingerprint
 
 
@@ -22,12 +22,12 @@ def job(number: float) -> Remembered:
     return Remembered(start, -start[:2], int(10 * number))
 
 
-def numbers(memory: Memory) -> list[int]:
+def numbers(memory: NodeMemory) -> list[int]:
     return list(memory.jobs)
 
 
 def test_the_job_to_go_on_after_and_the_newest_two_are_kept() -> None:
-    memory = Memory()
+    memory = NodeMemory()
     for number in (4, 6, 9):
         memory = memory.with_job("run", number, job(number), after=4)
     assert numbers(memory) == [4, 6, 9]
@@ -40,7 +40,7 @@ def test_the_job_to_go_on_after_and_the_newest_two_are_kept() -> None:
 
 
 def test_another_run_begins_anew() -> None:
-    memory = Memory().with_job("one", 4, job(4)).with_job("one", 5, job(5), after=4)
+    memory = NodeMemory().with_job("one", 4, job(4)).with_job("one", 5, job(5), after=4)
     other = memory.with_job("two", 6, job(6), after=5)
     assert (other.run, numbers(other)) == ("two", [6])
     assert memory.of("one", 5) is memory.jobs[5]
@@ -49,7 +49,7 @@ def test_another_run_begins_anew() -> None:
 
 
 def test_a_start_model_is_found_by_its_bits() -> None:
-    memory = Memory().with_job("one", 4, job(4)).with_job("one", 5, job(5), after=4)
+    memory = NodeMemory().with_job("one", 4, job(4)).with_job("one", 5, job(5), after=4)
     start = memory.start("one", fingerprint(torch.full((3,), 5.0)))
     assert start is memory.jobs[5].start
     assert memory.start("one", fingerprint(torch.full((3,), 6.0))) is None
@@ -63,11 +63,11 @@ def stores(folder: Path) -> list[Store]:
 @pytest.mark.parametrize("place", range(3))
 def test_it_outlasts_a_store_in_the_order_of_its_jobs(place: int, tmp_path: Path) -> None:
     store = stores(tmp_path)[place]
-    assert Memory.from_bytes(store.read()) == Memory()
-    memory = Memory("run", {number: job(number) for number in (12, 3, 101)})
+    assert NodeMemory.from_bytes(store.read()) == NodeMemory()
+    memory = NodeMemory("run", {number: job(number) for number in (12, 3, 101)})
     store.write(b"something longer than it")
     store.write(memory.to_bytes())
-    again = Memory.from_bytes(store.read())
+    again = NodeMemory.from_bytes(store.read())
     assert (again.run, numbers(again)) == ("run", [12, 3, 101])
     for number, kept in memory.jobs.items():
         assert torch.equal(again.jobs[number].start, kept.start)
@@ -76,6 +76,6 @@ def test_it_outlasts_a_store_in_the_order_of_its_jobs(place: int, tmp_path: Path
 
 
 def test_damaged_bytes_are_refused() -> None:
-    data = Memory("run", {1: job(1)}).to_bytes()
+    data = NodeMemory("run", {1: job(1)}).to_bytes()
     with pytest.raises(BadInput, match=r"memory=\d+ bytes: cannot be read: .*begins anew"):
-        Memory.from_bytes(data[:-3])
+        NodeMemory.from_bytes(data[:-3])

@@ -21,7 +21,7 @@ from favano.flower.addresses import check_address
 from favano.flower.keys import make_keys, read_key
 from favano.flower.node import Connect, join, serve
 from favano.flower.payload import pack, shape_of
-from favano.flower.private import SECRET_HEADER, NodeConnection, Refused, connect
+from favano.flower.private import SECRET_HEADER, CallRefused, NodeConnection, connect
 from favano.flower.signed_calls import Signer, signer_of
 from favano.flower.wire import call_message, read_reply
 from favano.training import FlatModel
@@ -56,7 +56,7 @@ def start_model() -> bytes:
 class Script:
     """A server that does one thing after the other, in its own time; then the test ends."""
 
-    def __init__(self, *steps: Refused | list[Message]) -> None:
+    def __init__(self, *steps: CallRefused | list[Message]) -> None:
         self._steps, self.now = list(steps), 0.0
         self.sent: list[Message] = []
         self.said: list[str] = []
@@ -66,7 +66,7 @@ class Script:
         if not self._steps:
             raise KeyboardInterrupt
         step = self._steps.pop(0)
-        if isinstance(step, Refused):
+        if isinstance(step, CallRefused):
             raise step
         try:
             yield cast(NodeConnection, _Scripted(step, self.sent))
@@ -145,7 +145,7 @@ def test_an_error_that_is_sent_is_short(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_old_session_is_waited_for_and_so_said() -> None:
     """It lapses within a minute, whatever the patience."""
-    lapsing = [Refused("[code: 2004] not active") for _ in range(19)]
+    lapsing = [CallRefused("[code: 2004] not active") for _ in range(19)]
     script = Script(*lapsing, [])
     with pytest.raises(KeyboardInterrupt):
         script.serve(patience=1.0)
@@ -154,15 +154,15 @@ def test_an_old_session_is_waited_for_and_so_said() -> None:
 
 
 def test_who_is_not_let_in_gives_up() -> None:
-    script = Script(*[Refused("[code: 2004] not active") for _ in range(99)])
-    with pytest.raises(Refused, match="2004"):
+    script = Script(*[CallRefused("[code: 2004] not active") for _ in range(99)])
+    with pytest.raises(CallRefused, match="2004"):
         script.serve(patience=1.0)
     assert 57.0 < script.now <= 60.0
 
 
 def test_a_server_that_is_not_there_is_waited_for_with_patience() -> None:
-    script = Script(*[Refused("no route") for _ in range(99)])
-    with pytest.raises(Refused, match="no route"):
+    script = Script(*[CallRefused("no route") for _ in range(99)])
+    with pytest.raises(CallRefused, match="no route"):
         script.serve(patience=30.0)
     assert 27.0 < script.now <= 30.0
     assert all(text == "cannot connect: Refused: no route; trying again" for text in script.said)
@@ -245,7 +245,7 @@ def test_a_superlink_with_keys_refuses(
 ) -> None:
     address, keys = secure
     trusted, own = (None if name is None else keys / name for name in (authority, key))
-    with pytest.raises(Refused, match=says), link(address, trusted, own)():
+    with pytest.raises(CallRefused, match=says), link(address, trusted, own)():
         raise AssertionError("was let in")
 
 
@@ -254,7 +254,7 @@ def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
     lab = link(address, keys, keys / "lab")
     with lab() as connection:
         assert connection.receive() is None
-        with pytest.raises(Refused, match="2004"), lab():
+        with pytest.raises(CallRefused, match="2004"), lab():
             raise AssertionError("was let in twice")
 
 
@@ -321,8 +321,8 @@ def test_a_stock_node_executes_no_stranger_s_file(tmp_path: Path) -> None:
             with lab.served() as run:
                 here = nodes(run.grid, 2)
                 messages = [call_message(call(start_model()), node) for node in here]
-                answers = replies(run.grid, list(run.grid.push_messages(messages)))
-                assert [reply.has_error() for reply in answers] == 2 * [not mine]
+                updates = replies(run.grid, list(run.grid.push_messages(messages)))
+                assert [reply.has_error() for reply in updates] == 2 * [not mine]
             assert [path.name for path in tmp_path.glob("stolen*")] == ["stolen from ward"]
 
 
@@ -344,9 +344,9 @@ def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
             here = nodes(run.grid, 2)
             asked = call(start_model())
             names = list(run.grid.push_messages([call_message(asked, node) for node in here]))
-            answers = [read_reply(reply) for reply in replies(run.grid, names)]
+            updates = [read_reply(reply) for reply in replies(run.grid, names)]
     expected = Client(network, data_of(1)).reply(asked)
-    assert [reply.model for reply in answers] == 2 * [expected.model]
+    assert [reply.model for reply in updates] == 2 * [expected.model]
 
 
 @pytest.mark.slow

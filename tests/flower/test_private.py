@@ -193,7 +193,7 @@ def test_a_failed_connection_leaves_flower_as_it_was() -> None:
         (http_retry, "os"),
     ]
     before = [vars(module)[name] for module, name in names]
-    with pytest.raises(private.Refused), private.connect("127.0.0.1:1", patience=0.1):
+    with pytest.raises(private.CallRefused), private.connect("127.0.0.1:1", patience=0.1):
         pass
     assert [vars(module)[name] for module, name in names] == before
 

@@ -26,10 +26,10 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from favano.cli.app import app
-from favano.data.partition import deal
+from favano.data.partition import partition
 from favano.errors import BadInput
 from favano.flower.client import Client
-from favano.flower.deal import DEAL, Deal
+from favano.flower.partitioning import DEAL, Partitioning
 from favano.flower.private import administration, claimed_run
 from favano.flower.serve import Serving, judge_of, strategy_of, write_scored, write_terms
 from favano.flower.superlink import SuperLink, running
@@ -38,7 +38,7 @@ from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import load_trace
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given, make_spec
+from favano.specification.spec import Spec, make_spec, required
 from tests.digests.record import read, this_machine
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime
 from tests.flower.federation import federation as federated
@@ -52,7 +52,7 @@ KEYS = {
 }  # fmt: skip
 
 
-NOBODY: Mapping[int, Deal] = {}
+NOBODY: Mapping[int, Partitioning] = {}
 SAME_MACHINE = this_machine() == {key: value for key, value in read().items() if key != "runs"}
 
 
@@ -60,13 +60,13 @@ def spec_of(**more: object) -> Spec:
     return resolve(make_spec({**KEYS, **more}))
 
 
-def node(spec: Spec, partition: int, pace: float, **notes: float) -> Node:
+def node(spec: Spec, number: int, pace: float, **notes: float) -> Node:
     samples, clock = load_samples(spec), OwnTime()
-    own = deal(samples.traits, 4, given(spec.problem.split), spec.run.seed)[partition]
+    own = partition(samples.traits, 4, required(spec.problem.split), spec.run.seed)[number]
     worker = Client(
         named_model(spec, samples),
         (samples.features[own], samples.labels[own]),
-        notes={"partition": partition, **notes},
+        notes={"partition": number, **notes},
         pace=pace,
         clock=clock.now,
         sleep=clock.sleep,
@@ -85,7 +85,7 @@ def federation(
     *,
     rounds: int = 8,
     changes: bool = False,
-    others: Mapping[int, Deal] = NOBODY,
+    others: Mapping[int, Partitioning] = NOBODY,
 ) -> list[str]:
     """What a server leaves in its folder, and says; nodes are numbered otherwise than their data.
 
@@ -192,7 +192,7 @@ def test_a_trace_of_0_2_replays_to_its_model(tmp_path: Path) -> None:
 def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
     federation(spec_of(), tmp_path, changes=True)
     trace = load_trace(tmp_path / "trace.npz")
-    used = trace.schedule.visit < trace.schedule.updates
+    used = trace.schedule.used_by < trace.schedule.updates
     assert set(trace.partition[used & (trace.schedule.client == 0)]) == {1, 2}
     assert replay_folder(tmp_path).equal
 
@@ -200,29 +200,29 @@ def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Deal("digits", "iid", 1, 0),
-        Deal("digits", "two-class", 4, 0),
-        Deal("digits", "iid", 4, 7),
-        Deal("mnist", "iid", 4, 0),
+        Partitioning("digits", "iid", 1, 0),
+        Partitioning("digits", "two-class", 4, 0),
+        Partitioning("digits", "iid", 4, 7),
+        Partitioning("mnist", "iid", 4, 0),
     ],
     ids=str,
 )
-def test_a_share_of_another_deal_is_refused(other: Deal, tmp_path: Path) -> None:
-    mine = Deal("digits", "iid", 4, 0)
+def test_a_share_of_another_deal_is_refused(other: Partitioning, tmp_path: Path) -> None:
+    mine = Partitioning("digits", "iid", 4, 0)
     said = federation(spec_of(), tmp_path, others={0: other, 3: mine})
     refused = [line for line in said if "refused" in line]
     assert refused
     need = "other data: need a share of dataset=digits, split=iid, seed=0, 4 parts"
     assert all(line.startswith("client 1: ") and need in line for line in refused)
     trace = load_trace(tmp_path / "trace.npz")
-    used = trace.schedule.visit < trace.schedule.updates
+    used = trace.schedule.used_by < trace.schedule.updates
     assert set(trace.schedule.client[used]) == {0, 2, 3}
     assert replay_folder(tmp_path).equal
 
 
 def test_files_may_be_elsewhere() -> None:
-    here = Deal("/data/images", "file:/data/parts.csv", 4, 0)
-    assert here.number == Deal("images", "file:elsewhere/parts.csv", 4, 0).number
+    here = Partitioning("/data/images", "file:/data/parts.csv", 4, 0)
+    assert here.number == Partitioning("images", "file:elsewhere/parts.csv", 4, 0).number
 
 
 def test_a_refused_server_changes_nothing(tmp_path: Path) -> None:

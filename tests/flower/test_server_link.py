@@ -18,8 +18,8 @@ from favano.flower.flat_arrays import flat_arrays
 from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult
 from favano.flower.wire import Call, content_bytes, read_call
-from favano.gates import Refusal
 from favano.methods import make_method
+from favano.screening import Refusal
 from tests.flower.calls import data_of
 from tests.flower.fake_grid import FakeGrid, Killed, Node, OwnTime, VirtualTime
 from tests.flower.federations import (

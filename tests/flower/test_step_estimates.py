@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from favano.flower.step_estimates import PRIOR, StepEstimates
-from favano.schedule import Poll, plan
+from favano.schedule import Polling, plan
 from favano.theory import expected_counts, step_count
-from favano.timing import Deterministic, Exponential, LogNormal, StepLaw, make_fleet
+from favano.timing import Deterministic, Exponential, LogNormal, StepLaw, client_speeds
 from favano.types import Floats
 
-POLICY = Poll(selected=2, local_steps=8, waiting_time=4.0, interaction_time=3.0)
+POLICY = Polling(selected=2, local_steps=8, waiting_time=4.0, interaction_time=3.0)
 MEANS = np.array([1.0, 2.5, 6.0, 20.0, 60.0])
 
 
 def lived(law: StepLaw, ticks: int) -> tuple[StepEstimates, Floats, Floats]:
     """Estimates after a run in virtual time, and the true numbers."""
-    fleet = make_fleet(MEANS, law)
+    fleet = client_speeds(MEANS, law)
     drawn = plan(POLICY, fleet, horizon=ticks * POLICY.period, seed=5)
     estimates = StepEstimates(POLICY, len(MEANS), step_seconds=3.0)
     used = slice(0, drawn.jobs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from favano.flower.stopwatch import Stopwatch
+from favano.flower.stopwatch import TrainingStopwatch
 
 
 class Clock:
@@ -18,7 +18,7 @@ class Clock:
 def made(until: float | None, expected: float, durations: list[float], pace: float = 0.0) -> int:
     """Steps that are made if they take this long."""
     clock = Clock()
-    watch = Stopwatch(until, expected, pace, clock, clock.sleep)
+    watch = TrainingStopwatch(until, expected, pace, clock, clock.sleep)
     for duration in durations:
         if not watch.more():
             break
@@ -54,7 +54,7 @@ def test_the_mean_is_what_a_step_is_expected_to_take() -> None:
 
 def test_the_pace_makes_fast_steps_longer_and_leaves_slow_ones() -> None:
     clock = Clock()
-    watch = Stopwatch(None, 0.0, 2.0, clock, clock.sleep)
+    watch = TrainingStopwatch(None, 0.0, 2.0, clock, clock.sleep)
     for duration in (0.5, 1.0):
         assert watch.more()
         clock.sleep(duration)

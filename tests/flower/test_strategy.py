@@ -23,7 +23,7 @@ from favano.flower.payload import unpack
 from favano.flower.wire import content_bytes, read_call, read_reply
 from favano.methods import make_method, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
 from favano.theory import step_count
@@ -113,9 +113,11 @@ def test_rates_follow_the_seconds_since_the_server_began() -> None:
     local = trained(rate_schedule="linear", rate_length=50.0)
     trace = lived(strategy_of("asyncsgd", local=local), rounds=12).trace
     assert trace is not None
-    first = trace.schedule.base < 0
+    first = trace.schedule.start_version < 0
     assert set(trace.rate[first]) == {0.1}
-    handed = trace.schedule.time[trace.schedule.base[~first]]  # at the update that it starts from
+    handed = trace.schedule.time[
+        trace.schedule.start_version[~first]
+    ]  # at the update that it starts from
     assert trace.rate[~first] == pytest.approx(0.1 * (1 - np.minimum(handed / 50, 1)))
 
 
@@ -243,11 +245,11 @@ def test_one_message_goes_out_and_one_comes_back_per_contact() -> None:
     assert result.rounds[-1].bytes_down == sum(
         content_bytes(message) for message in grid.pushed[: -len(result.rounds[-1].clients)]
     )
-    answers = sum(len(past.clients) for past in result.rounds)
-    assert grid.confirmed >= answers
+    updates = sum(len(past.clients) for past in result.rounds)
+    assert grid.confirmed >= updates
     sizes = {content_bytes(message) for message in grid.pushed}
     assert max(sizes) - min(sizes) < 100  # nothing but numbers of different lengths
-    assert result.rounds[-1].bytes_up > answers * len(model_of(initial())) * 4
+    assert result.rounds[-1].bytes_up > updates * len(model_of(initial())) * 4
 
 
 def test_no_tick_waits_for_clients_that_were_not_called() -> None:
@@ -266,7 +268,7 @@ def test_weights_are_measured_and_their_errors_bounded() -> None:
     result = lived(strategy_of(), rounds=60)
     law = [
         step_count(
-            Poll(selected=2, local_steps=4, waiting_time=TICK, interaction_time=0.0),
+            Polling(selected=2, local_steps=4, waiting_time=TICK, interaction_time=0.0),
             clients=3,
             law=Deterministic(),
             mean=pace,

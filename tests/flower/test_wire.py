@@ -51,7 +51,7 @@ CALL = Call(
     key=4,
     message=2,
     after=4,
-    drift=b"\1\2",
+    correction=b"\1\2",
 )
 REPLY = Reply(
     run=CALL.run,
@@ -73,7 +73,7 @@ def _task() -> Iterator[None]:
 
 
 def test_a_call_arrives_as_it_was_sent() -> None:
-    for call in (CALL, replace(CALL, seconds=None, codec="", key=-1, drift=None)):
+    for call in (CALL, replace(CALL, seconds=None, codec="", key=-1, correction=None)):
         assert read_call(sent(call_message(call, 11))) == call
 
 
@@ -91,7 +91,7 @@ def test_the_bytes_of_a_message_are_counted() -> None:
     once = content_bytes(call_message(CALL, 11))
     twice = content_bytes(call_message(replace(CALL, model=2 * CALL.model), 11))
     assert twice - once == len(CALL.model)
-    assert once > len(CALL.model) + len(CALL.training) + len(CALL.drift or b"")
+    assert once > len(CALL.model) + len(CALL.training) + len(CALL.correction or b"")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import favano
 from favano.cli import main
-from favano.data import Dataset, deal, load
+from favano.data import Dataset, load, partition
 from favano.errors import BadInput
 from tests.fuzz.samples import CODECS, ENDED, SIZES
 
@@ -105,7 +105,7 @@ def _split(path: Path) -> None:
 
 def _deal(dataset: Dataset, how: str) -> None:
     traits = dataset.traits
-    deal(traits, traits.clients_by(how), how, seed=0)
+    partition(traits, traits.clients_by(how), how, seed=0)
 
 
 def _trace(path: Path) -> None:

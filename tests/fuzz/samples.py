@@ -117,10 +117,10 @@ class Half(favano.Method[favano.ModelState]):
     share: float = favano.option(0.5, "share of the way", symbol="c")
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        progress = (answers.end - answers.start).mean(0)
+    def aggregate(self, state, updates):
+        progress = (updates.end - updates.start).mean(0)
         return favano.ModelState(state.model + self.share * progress)
 '''
 

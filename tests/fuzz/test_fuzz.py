@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from tests.fuzz.cases import problem_of
 from tests.fuzz.command_lines import LINES
 from tests.fuzz.kinds import KINDS, Refused, command
@@ -68,7 +68,8 @@ def test_what_counts_as_a_problem(tmp_path: Path) -> None:
         raise Refused(text)
 
     assert (
-        problem_of(lambda: need(False, "results", "a.csv", "is damaged"), "a.csv", tmp_path) == ""
+        problem_of(lambda: require(False, "results", "a.csv", "is damaged"), "a.csv", tmp_path)
+        == ""
     )
     assert "ZeroDivisionError" in problem_of(lambda: 1 / 0, "", tmp_path)
     assert "MemoryError" in problem_of(lambda: bytearray(1 << 60), "", tmp_path)

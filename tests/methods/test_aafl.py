@@ -12,7 +12,7 @@ from favano.errors import BadInput
 from favano.methods.aafl import Aafl, first_arrivals
 from favano.methods.fedasync import FedAsync
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Arrival
+from favano.schedule import Buffered
 from favano.timing import two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
@@ -24,7 +24,7 @@ def test_p11_waiting_for_all_is_fedavg(weights: Literal["importance", "mean"]) -
     fleet = two_speeds(8, seed=5)
     rounds = bound(FedAvg(), fleet, selected=8)
     method = bound(Aafl(arrival_fraction=1.0, arrival_weights=weights), fleet)
-    assert method.policy() == Arrival(buffer=8, local_steps=3, hand_out="flush")
+    assert method.policy() == Buffered(buffer=8, local_steps=3, hand_out="flush")
     expected = scheduled(rounds, 1500, seed=5)
     schedule = scheduled(method, 1500, seed=5)
     assert schedule.updates > 10
@@ -51,25 +51,25 @@ def test_unequal_importance_by_hand() -> None:
     samples = np.array([5.0, 2.0, 3.0])
     server = torch.tensor([10.0], dtype=torch.float64)
     end = torch.tensor([[20.0], [0.0]], dtype=torch.float64)
-    answers = answers_of([2, 1], [3, 3], [0, 4], end, end)
+    updates = answers_of([2, 1], [3, 3], [0, 4], end, end)
     method = bound(Aafl(arrival_fraction=2 / 3, sample_weights=True), 3, samples=samples)
-    state = method.update(method.init(server), answers)
+    state = method.aggregate(method.init(server), updates)
     assert float(state.model) == pytest.approx(0.5 * 10 + 0.3 * 20 + 0.2 * 0)
     mean = bound(Aafl(arrival_fraction=2 / 3, arrival_weights="mean"), 3)
-    assert float(mean.update(mean.init(server), answers).model) == 10.0
+    assert float(mean.aggregate(mean.init(server), updates).model) == 10.0
 
 
 def test_contributors_start_again_and_the_others_go_on() -> None:
     fleet = two_speeds(10, seed=3)
     schedule = scheduled(bound(Aafl(arrival_fraction=0.2), fleet), 600, seed=3)
     used = slice(0, schedule.jobs)
-    assert (np.bincount(schedule.visit[used]) == 2).all()
+    assert (np.bincount(schedule.used_by[used]) == 2).all()
     slow = fleet.mean[schedule.client[used]] == 16
     assert schedule.staleness[slow].mean() > 3 * schedule.staleness[~slow].mean() > 0
     for client in range(10):  # each begins again with the update that took it in
         mine = np.flatnonzero(schedule.client == client)
         mine = mine[np.argsort(schedule.begin[mine])]
-        assert schedule.base[mine[1:]].tolist() == schedule.visit[mine[:-1]].tolist()
+        assert schedule.start_version[mine[1:]].tolist() == schedule.used_by[mine[:-1]].tolist()
 
 
 def test_wrong_options_are_refused() -> None:
@@ -78,11 +78,11 @@ def test_wrong_options_are_refused() -> None:
     with pytest.raises(BadInput, match=r"sample_weights=True: has no effect with .*=mean"):
         Aafl(arrival_weights="mean", sample_weights=True)
     with pytest.raises(BadInput, match="sample_weights=True: needs the data"):
-        bound(Aafl(sample_weights=True)).world.shares(by_samples=True)
+        bound(Aafl(sample_weights=True)).context.shares(by_samples=True)
 
 
 def test_shares_add_up_to_one_and_one_client_is_enough() -> None:
-    world = bound(Aafl(), 3, samples=np.array([5.0, 2.0, 3.0])).world
-    assert world.shares(by_samples=True).tolist() == [0.5, 0.2, 0.3]
-    assert world.shares(by_samples=False).sum() == pytest.approx(1)
+    context = bound(Aafl(), 3, samples=np.array([5.0, 2.0, 3.0])).context
+    assert context.shares(by_samples=True).tolist() == [0.5, 0.2, 0.3]
+    assert context.shares(by_samples=False).sum() == pytest.approx(1)
     assert first_arrivals(0.001, 5) == 1

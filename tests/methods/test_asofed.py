@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from favano.aggregation import Aggregator
 from favano.data import BatchStream
 from favano.engine import PlainLoop, live_models
-from favano.methods import Answers, Method, ModelState
+from favano.methods import ClientUpdates, Method, ModelState
 from favano.methods.asofed import AsoFed, mean_delay
 from favano.methods.asyncsgd import AsyncSGD
-from favano.schedule import Arrival, Schedule
+from favano.schedule import Buffered, Schedule
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.training import (
     FlatModel,
@@ -48,7 +48,7 @@ def one_number(method: AsoFed, proximal: float) -> LoopTrainer:
     flat = FlatModel(nn.Linear(1, 1, bias=False), device="cpu", dtype=torch.float64)
     ones, labels = torch.ones(4, 1, dtype=torch.float64), torch.zeros(4)
     task = Task(ones, labels, BatchStream([np.arange(4)], 2, 0), half_square)
-    return LoopTrainer(flat, task, LocalRule(proximal, memory=2, step=method.step))
+    return LoopTrainer(flat, task, LocalRule(proximal, memory=2, step=method.local_step))
 
 
 def test_two_jobs_of_two_steps_by_hand() -> None:
@@ -65,9 +65,9 @@ def test_two_jobs_of_two_steps_by_hand() -> None:
     rates = np.full(len(schedule.client), 0.1)
     aggregator = Aggregator(method, schedule, trainer.model.layout, rates, initial)
     servers, memories = [], []
-    for moment in PlainLoop(aggregator, trainer).moments():
-        servers.append(float(moment.server))
-        (start,) = aggregator.starts(FIRST, moment.clients.of(FIRST))
+    for event in PlainLoop(aggregator, trainer).moments():
+        servers.append(float(event.server))
+        (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
         memories.append(start[1:].tolist())
     assert servers[:3] == pytest.approx([1.0, 0.915, 0.763225], rel=1e-14)
     assert memories[0] == [0.0, 0.0]
@@ -79,7 +79,7 @@ def test_the_first_step_follows_the_gradient() -> None:
     """With nothing remembered zeta is G, whatever the decay."""
     gradient, none = torch.tensor([3.0, -2.0]), torch.zeros(2)
     for decay in (0.0, 0.001, 1.0):
-        direction, memory = AsoFed(memory_decay=decay).step(gradient, (none, none))
+        direction, memory = AsoFed(memory_decay=decay).local_step(gradient, (none, none))
         assert torch.equal(direction, gradient)
         assert torch.equal(memory[0], none)
         assert torch.equal(memory[1], gradient)
@@ -88,7 +88,7 @@ def test_the_first_step_follows_the_gradient() -> None:
 def test_a_step_leaves_its_arguments() -> None:
     h, v, gradient = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     before = h.clone(), v.clone(), gradient.clone()
-    AsoFed().step(gradient, (h, v))
+    AsoFed().local_step(gradient, (h, v))
     assert all(torch.equal(a, b) for a, b in zip(before, (h, v, gradient), strict=True))
 
 
@@ -113,14 +113,16 @@ class Frozen(Method[ModelState]):
     memory = 2
     linear = True
 
-    def policy(self) -> Arrival:
-        return AsoFed().bind(self.world).policy()
+    def policy(self) -> Buffered:
+        return AsoFed().bind(self.context).policy()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return AsoFed().bind(self.world).update(state, answers)
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return AsoFed().bind(self.context).aggregate(state, updates)
 
-    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
-        return AsoFed().step(gradient, memory)[0], memory
+    def local_step(
+        self, gradient: Stack, memory: tuple[Stack, ...]
+    ) -> tuple[Stack, tuple[Stack, ...]]:
+        return AsoFed().local_step(gradient, memory)[0], memory
 
 
 def test_frozen_memories_are_plain_averaging_of_progress() -> None:
@@ -157,9 +159,9 @@ def test_an_arrival_counts_as_much_as_its_client() -> None:
     samples = np.array([1.0, 2.0, 5.0])
     for options, expected in ((AsoFed(), 4 / 3), (AsoFed(sample_weights=True), 4 * 5 / 8)):
         method = bound(options, 3, samples=samples)
-        after = method.update(method.init(server), answers_of([2], [3], [7], start, end))
+        after = method.aggregate(method.init(server), answers_of([2], [3], [7], start, end))
         assert float(after.model) == pytest.approx(10 + expected)
-        assert method.world.shares(options.sample_weights).sum() == pytest.approx(1)
+        assert method.context.shares(options.sample_weights).sum() == pytest.approx(1)
 
 
 def scripted() -> Schedule:
@@ -215,7 +217,7 @@ def test_before_a_job_is_done_there_is_no_delay() -> None:
 
 def test_policy() -> None:
     method = bound(AsoFed(), 8)
-    each = Arrival(buffer=1, local_steps=3, hand_out="flush", concurrency=8, latency="client")
+    each = Buffered(buffer=1, local_steps=3, hand_out="flush", concurrency=8, latency="client")
     assert method.policy() == each
     fewer = bound(AsoFed(concurrency=5, latency="server"), 8).policy()
     assert (fewer.concurrency, fewer.latency) == (5, "server")
@@ -233,7 +235,7 @@ def test_end_models_are_as_long_as_they_were_sent() -> None:
     parameters, size = problems[0].flat.layout.parameters, problems[0].flat.layout.size
     for problem, length in zip(problems, (size + 2 * parameters, size), strict=True):
         run = problem.aggregator()
-        work = run.work(run.course.jobs(0)[:1])
+        work = run.work(run.timeline.jobs(0)[:1])
         start = run.starts(work.client, problem.initial[None])
         end = problem.trainer.train(start, work)
         assert start.shape == end.shape == (1, length)
@@ -245,15 +247,15 @@ def test_live_models_go_on_with_the_clients_memory() -> None:
     fleet = traced_fleet(Trace((np.array([2.0]),)))
     method = bound(AsoFed(latency="none"), fleet, local_steps=2)
     problem, initial = quadratics(1), start_model()
-    trainer = Remembering(problem, method.step, len(initial))
+    trainer = Remembering(problem, method.local_step, len(initial))
     aggregator = make_aggregator(method, scheduled(method, 20), initial)
     live = live_models(aggregator, trainer, fleet, 0)
-    for moment in PlainLoop(aggregator, trainer).moments():
-        if moment.version == 0:
-            (start,) = aggregator.starts(FIRST, moment.clients.of(FIRST))
-            model, rate = live(6.0, moment.clients)[0], 0.1 * np.log(4)
+    for event in PlainLoop(aggregator, trainer).moments():
+        if event.version == 0:
+            (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
+            model, rate = live(6.0, event.clients)[0], 0.1 * np.log(4)
             assert close(model, trainer.job(start, 0, 1, rate)[:4])
-            assert not close(model, problem.local(0, moment.server, 1, rate), 1e-3)
+            assert not close(model, problem.local(0, event.server, 1, rate), 1e-3)
 
 
 def test_messages_are_no_longer_than_others() -> None:

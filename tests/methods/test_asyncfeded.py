@@ -14,12 +14,12 @@ from favano.errors import BadInput
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.schedule import (
     Adaptive,
+    GrowingTimeline,
     Schedule,
-    Unrolling,
     check_schedule,
     plan,
 )
-from favano.timing import Fleet, two_speeds
+from favano.timing import ClientSpeeds, two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
 from tests.effective_weights import effective_weights
@@ -43,7 +43,7 @@ def number(value: float) -> Vector:
     return torch.tensor([[value]], dtype=torch.float64)
 
 
-def ready(options: AsyncFedED, fleet: Fleet | int = CLIENTS) -> AsyncFedED:
+def ready(options: AsyncFedED, fleet: ClientSpeeds | int = CLIENTS) -> AsyncFedED:
     """The method where the first jobs have five steps."""
     return bound(options, fleet, local_steps=5)
 
@@ -52,18 +52,16 @@ def updated(
     method: AsyncFedED, state: AsyncFedEDState, steps: int, start: float, end: float
 ) -> AsyncFedEDState:
     """The state after client 0 has made so many steps from one number to another."""
-    return method.update(state, answers_of([0], [steps], [1], number(start), number(end)))
+    return method.aggregate(state, answers_of([0], [steps], [1], number(start), number(end)))
 
 
 def grown(
     method: AsyncFedED, problem: Quadratics, rate: float = 0.1
 ) -> tuple[list[Vector], Schedule]:
     """Server models and the schedule that came out."""
-    course = Unrolling(method.policy(), method.world.fleet, HORIZON, 0)
-    aggregator = make_aggregator(method, course, start_model(), rate)
-    return [
-        moment.server for moment in PlainLoop(aggregator, problem).moments()
-    ], aggregator.schedule
+    timeline = GrowingTimeline(method.policy(), method.context.fleet, HORIZON, 0)
+    aggregator = make_aggregator(method, timeline, start_model(), rate)
+    return [event.server for event in PlainLoop(aggregator, problem).moments()], aggregator.schedule
 
 
 def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
@@ -85,7 +83,7 @@ def test_one_update_by_hand() -> None:
     method = ready(options)
     assert method.policy() == POLICY
     state = method.init(number(7.0)[0])
-    after = method.update(state, answers_of([4], [5], [6], number(1.0), number(3.0)))
+    after = method.aggregate(state, answers_of([4], [5], [6], number(1.0), number(3.0)))
     assert float(after.model) == pytest.approx(7 + 2 / (3 + 1) * 2)
     assert after.steps == {4: 5 + 2}  # floor(0.5 * 4)
     assert method.next_steps(after, np.array([4, 0])).tolist() == [7, 5]
@@ -132,7 +130,7 @@ def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Pa
     assert len(set(schedule.steps[used].tolist())) > 5
     length = dict.fromkeys(range(CLIENTS), 5)
     for update in range(schedule.updates):
-        client, base = int(schedule.client[update]), int(schedule.base[update])
+        client, base = int(schedule.client[update]), int(schedule.start_version[update])
         assert schedule.steps[update] == length[client]
         begin, before = models[base + 1], models[update]
         delta = trainer.local(client, begin, length[client], 0.1) - begin
@@ -141,13 +139,13 @@ def test_a_run_grows_a_valid_schedule_that_gives_the_same_run_again(tmp_path: Pa
         length[client] = min(50, max(1, length[client] + int(np.floor(3.0 - gamma))))
     again = server_models(method, schedule, trainer, start_model())
     assert all(torch.equal(a, b) for a, b in zip(again, models, strict=True))
-    foreseen = plan(POLICY, method.world.fleet, horizon=HORIZON, seed=0)
-    assert foreseen.steps.tolist() != schedule.steps.tolist()
+    planned = plan(POLICY, method.context.fleet, horizon=HORIZON, seed=0)
+    assert planned.steps.tolist() != schedule.steps.tolist()
 
 
 def test_p14_p15_p16_along_the_schedule_that_grows() -> None:
     method, trainer = ready(AsyncFedED()), quadratics(CLIENTS)
-    fleet = method.world.fleet
+    fleet = method.context.fleet
     first, _ = grown(method, trainer)
     second, _ = grown(method, trainer)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
@@ -155,7 +153,7 @@ def test_p14_p15_p16_along_the_schedule_that_grows() -> None:
     assert all(torch.equal(model, still[0]) for model in still)
     assert schedule.time[-1] > 0
     order = np.random.default_rng(1).permutation(CLIENTS)
-    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    renumbered = ClientSpeeds(fleet.mean[order], fleet.law, fleet.streams[order])
     moved = Quadratics(trainer.curvature[order], trainer.centre[order])
     third, _ = grown(ready(AsyncFedED(), renumbered), moved)
     assert all(torch.equal(a, b) for a, b in zip(first, third, strict=True))
@@ -167,15 +165,15 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     method, fleet = ready(AsyncFedED()), two_speeds(CLIENTS, seed=0)
     times = np.arange(0.0, HORIZON + 1, 25.0)
     trainer, rows = quadratics(CLIENTS), []
-    course: Unrolling | Schedule = Unrolling(POLICY, fleet, HORIZON, 0)
+    timeline: GrowingTimeline | Schedule = GrowingTimeline(POLICY, fleet, HORIZON, 0)
     for _ in range(2):
-        aggregator = make_aggregator(method, course, start_model())
+        aggregator = make_aggregator(method, timeline, start_model())
         at = live_models(aggregator, trainer, fleet, 0) if live else None
         recorder = Recorder(aggregator, 0, times, lambda model: model[:2], at)
-        for moment in PlainLoop(aggregator, trainer).moments():
-            recorder.observe(moment)
+        for event in PlainLoop(aggregator, trainer).moments():
+            recorder.observe(event)
         rows.append(recorder.rows())
-        course = aggregator.schedule
+        timeline = aggregator.schedule
     for grown_row, row in zip(*rows, strict=True):
         assert grown_row.metrics == pytest.approx(row.metrics, rel=1e-12)
         other, expected = (
@@ -197,10 +195,10 @@ def test_refused_updates_leave_the_length() -> None:
             end[torch.from_numpy(work.client == 3)] = torch.nan
             return end
 
-    course = Unrolling(POLICY, fleet, HORIZON, 0)
+    timeline = GrowingTimeline(POLICY, fleet, HORIZON, 0)
     layout = Layout(parameters=4, buffers=0, counters=0)
     aggregator = Aggregator(
-        method, course, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
+        method, timeline, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
     moments = list(PlainLoop(aggregator, Poisoned()).moments())

@@ -9,28 +9,28 @@ import torch
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.asyncsgd_adaptive import AsyncSGDAdaptive
 from favano.methods.delays import DelayRule, delay_factor
-from favano.schedule import Arrival, Schedule
-from favano.timing import Fleet, two_speeds
+from favano.schedule import Buffered, Schedule
+from favano.timing import ClientSpeeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
-def uniform(concurrency: int, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+def uniform(concurrency: int, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     return scheduled(bound(AsyncSGD(concurrency=concurrency), fleet), horizon, seed)
 
 
-def same(fleet: Fleet, delays: DelayRule = "none") -> AsyncSGD:
+def same(fleet: ClientSpeeds, delays: DelayRule = "none") -> AsyncSGD:
     """All clients at work, a server step of one; nobody pays for talking."""
     options = AsyncSGD(assignment="same", latency="none", delays=delays, server_learning_rate=1.0)
     return bound(options, fleet)
 
 
 def test_policies() -> None:
-    assert bound(AsyncSGD(concurrency=5)).policy() == Arrival(
+    assert bound(AsyncSGD(concurrency=5)).policy() == Buffered(
         buffer=1, local_steps=1, hand_out="uniform", concurrency=5, latency="client"
     )
     assert bound(AsyncSGD(), selected=3).policy().concurrency == 3
-    assert same(two_speeds(8)).policy() == Arrival(
+    assert same(two_speeds(8)).policy() == Buffered(
         buffer=1, local_steps=1, hand_out="flush", concurrency=8, latency="none"
     )
 
@@ -76,7 +76,7 @@ def test_one_update_by_hand() -> None:
     method = bound(AsyncSGD(concurrency=5, server_learning_rate=0.5, delays="scale"))
     start, end = torch.tensor([[1.0]]).double(), torch.tensor([[0.2]]).double()
     state = method.init(torch.tensor([3.0]).double())
-    after = method.update(state, answers_of([0], [1], [10], start, end))
+    after = method.aggregate(state, answers_of([0], [1], [10], start, end))
     assert float(after.model) == pytest.approx(3 - 0.5 * 0.5 * 0.8)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from favano.methods import Answers, AnyMethod, Method, ModelState, method_class, our_methods
+from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, method_class, our_methods
 from favano.methods.card import card, card_document, needs, summary
 from favano.options import options_of
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 
 EVERY = pytest.mark.parametrize("method", our_methods().values(), ids=our_methods())
 
@@ -121,10 +121,10 @@ def test_needs(name: str, expected: list[str]) -> None:
 
 
 class Undocumented(Method[ModelState]):
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
 
@@ -149,9 +149,9 @@ class Stale(Method[ModelState]):
     """
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
+    def aggregate(self, state, updates):
         return state
 '''
 WRONG = """
@@ -202,10 +202,10 @@ class First(Method[ModelState]):
     """First: takes the first answer."""
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        return ModelState(answers.end[0])
+    def aggregate(self, state, updates):
+        return ModelState(updates.end[0])
 '''
 
 

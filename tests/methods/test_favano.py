@@ -11,10 +11,10 @@ from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
 from favano.methods.fedavg import FedAvg
-from favano.methods.weights import Empirical, Known, Reweight, alpha, count, nothing_seen
-from favano.schedule import Poll, Schedule
+from favano.methods.weights import Empirical, KnownSteps, Reweight, alpha, count, nothing_seen
+from favano.schedule import Polling, Schedule
 from favano.theory import expected_counts
-from favano.timing import Deterministic, Fleet, make_fleet, two_speeds
+from favano.timing import ClientSpeeds, Deterministic, client_speeds, two_speeds
 from favano.types import Stack
 from tests.methods.bound import bound, scheduled, weighed
 from tests.problems import (
@@ -32,7 +32,7 @@ CLIENTS = 12
 
 
 def favano(
-    fleet: Fleet | int = CLIENTS,
+    fleet: ClientSpeeds | int = CLIENTS,
     rule: Reweight = "stochastic",
     *,
     selected: int = 4,
@@ -41,18 +41,18 @@ def favano(
     return bound(Favano(reweight=rule), fleet, local_steps, selected=selected)
 
 
-def given(weights: Known | Empirical, rule: Reweight = "stochastic") -> Favano:
+def given(weights: KnownSteps | Empirical, rule: Reweight = "stochastic") -> Favano:
     """Two clients that expect so many steps."""
     return weighed(favano(2, rule, selected=2), weights)
 
 
 def test_exact_weights_are_those_of_theory() -> None:
     fleet = two_speeds(CLIENTS, seed=1)
-    policy = Poll(selected=4, local_steps=6)
+    policy = Polling(selected=4, local_steps=6)
     assert favano(fleet).policy() == policy
     positive, mean = expected_counts(policy, fleet)
     expected = favano(fleet).expected
-    assert isinstance(expected, Known)
+    assert isinstance(expected, KnownSteps)
     assert expected.positive.tolist() == positive.tolist()
     assert expected.mean.tolist() == mean.tolist()
 
@@ -60,7 +60,7 @@ def test_exact_weights_are_those_of_theory() -> None:
 def messages(method: Favano, schedule: Schedule, jobs: slice, start: Stack, end: Stack) -> Stack:
     """u_i written out by hand from the definition."""
     weights = method.expected
-    assert isinstance(weights, Known)
+    assert isinstance(weights, KnownSteps)
     rows = []
     for row, job in enumerate(range(jobs.start, jobs.stop)):
         client, steps = schedule.client[job], schedule.steps[job]
@@ -85,10 +85,10 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     aggregator = make_aggregator(method, schedule, initial)
     offsets = schedule.offsets
     saw_no_step = False
-    for moment in PlainLoop(aggregator, trainer).moments():
-        if moment.version < 0:
+    for event in PlainLoop(aggregator, trainer).moments():
+        if event.version < 0:
             continue
-        jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))
+        jobs = slice(int(offsets[event.version]), int(offsets[event.version + 1]))
         clients = schedule.client[jobs]
         start = held[clients]
         end = torch.stack(
@@ -98,19 +98,19 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
             ]
         )
         unbiased = messages(method, schedule, jobs, start, end)
-        assert close(5 * moment.server, server + unbiased.sum(dim=0))
+        assert close(5 * event.server, server + unbiased.sum(dim=0))
         before = (server + held.sum(dim=0)) / (CLIENTS + 1)
         held = held.clone()
-        held[clients] = moment.server
-        after = (moment.server + held.sum(dim=0)) / (CLIENTS + 1)
+        held[clients] = event.server
+        after = (event.server + held.sum(dim=0)) / (CLIENTS + 1)
         assert close(after - before, (unbiased - start).sum(dim=0) / (CLIENTS + 1))
-        spread = moment.clients.spread(moment.server)
+        spread = event.clients.spread(event.server)
         assert close(spread.mean, after)
-        distance = (held - moment.server).square().sum()
+        distance = (held - event.server).square().sum()
         assert float(spread.distances[0]) == pytest.approx(float(distance), rel=1e-10)
-        potential = (held - after).square().sum() + (moment.server - after).square().sum()
+        potential = (held - after).square().sum() + (event.server - after).square().sum()
         assert float(spread.distances[1]) == pytest.approx(float(potential), rel=1e-9)
-        server = moment.server
+        server = event.server
         saw_no_step |= bool((schedule.steps[jobs] == 0).any())
     assert saw_no_step
 
@@ -125,7 +125,9 @@ def test_f3_unbiased_on_linear_losses(rule: str) -> None:
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
     positive, mean = expected_counts(method.policy(), fleet)
-    weights = Known(ones(100), ones(100)) if rule == "inverse-steps" else Known(positive, mean)
+    weights = (
+        KnownSteps(ones(100), ones(100)) if rule == "inverse-steps" else KnownSteps(positive, mean)
+    )
     kind: Reweight = "stochastic" if rule == "inverse-steps" else rule  # type: ignore[assignment]
     message = steps / alpha(kind, weights, nothing_seen(weights), client, steps)  # times g_i
     for speed in (2.0, 16.0):
@@ -139,7 +141,7 @@ def test_f3_unbiased_on_linear_losses(rule: str) -> None:
 
 def test_f3_variance_formulas() -> None:
     """Var M1 = mu^2 (1/P - 1) + v r / P^2, Var M2 = mu^2 (m2/m1^2 - 1) + v/m1, here with v = 0."""
-    fleet = make_fleet(np.full(50, 16.0))
+    fleet = client_speeds(np.full(50, 16.0))
     schedule = scheduled(favano(fleet, selected=10, local_steps=20), 7 * 40_000, seed=2)
     steps = schedule.steps[: schedule.jobs]
     positive, mean = 0.740627, 2.186981
@@ -149,7 +151,7 @@ def test_f3_variance_formulas() -> None:
 
 def test_f4_p1_is_synchronous_sgd() -> None:
     """s = n, K = 1, E = 1, P = 1: w_t = w_{t-1} - eta n/(n+1) mean g_i(w_{t-1})."""
-    fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
+    fleet = client_speeds(np.full(CLIENTS, 7.0), Deterministic())
     method = favano(fleet, selected=CLIENTS, local_steps=1)
     trainer, model = quadratics(CLIENTS), start_model()
     models = server_models(method, scheduled(method, 70), trainer, model)
@@ -162,7 +164,7 @@ def test_f4_p1_is_synchronous_sgd() -> None:
 def test_f5_p2_is_fedavg_with_a_smaller_server_step() -> None:
     """s = n, E = K: FedAvg with full participation and server step n / ((n+1) K)."""
     steps = 5
-    fleet = make_fleet(np.full(CLIENTS, 1.0), Deterministic())
+    fleet = client_speeds(np.full(CLIENTS, 1.0), Deterministic())
     method = favano(fleet, selected=CLIENTS, local_steps=steps)
     trainer, initial = quadratics(CLIENTS), start_model()
     schedule = scheduled(method, 70)
@@ -176,7 +178,7 @@ def test_f5_p2_is_fedavg_with_a_smaller_server_step() -> None:
 
 
 def test_f6_rules_coincide_when_the_step_count_is_constant() -> None:
-    fleet = make_fleet(np.full(CLIENTS, 1.0), Deterministic())
+    fleet = client_speeds(np.full(CLIENTS, 1.0), Deterministic())
     schedule = scheduled(favano(fleet), 200, seed=4)
     trainer, initial = quadratics(CLIENTS), start_model()
     stochastic = server_models(favano(fleet), schedule, trainer, initial)
@@ -197,18 +199,18 @@ def test_f8_without_reweighting_the_message_is_the_live_model() -> None:
     end = start + torch.randn(4, 7, dtype=torch.float64)
     method = favano(rule="none")
     state = method.init(torch.zeros(7, dtype=torch.float64))
-    answers = answers_of([0, 1, 2, 3], [1, 2, 3, 6], [0] * 4, start, end)
-    assert close(method.update(state, answers).model, end.sum(dim=0) / 5)
+    updates = answers_of([0, 1, 2, 3], [1, 2, 3, 6], [0] * 4, start, end)
+    assert close(method.aggregate(state, updates).model, end.sum(dim=0) / 5)
 
 
 def test_no_step_is_never_divided() -> None:
     """A client that made no step sends its start model, whatever the rule."""
     start = torch.randn(2, 3, dtype=torch.float64)
-    answers = answers_of([0, 1], [0, 0], [0, 0], start, start.clone())
+    updates = answers_of([0, 1], [0, 0], [0, 0], start, start.clone())
     rules: list[Reweight] = ["stochastic", "deterministic", "none"]
     for rule in rules:
-        method = given(Known(np.array([0.5, 0.9]), np.array([2.0, 0.1])), rule)
-        state = method.update(method.init(torch.ones(3, dtype=torch.float64)), answers)
+        method = given(KnownSteps(np.array([0.5, 0.9]), np.array([2.0, 0.1])), rule)
+        state = method.aggregate(method.init(torch.ones(3, dtype=torch.float64)), updates)
         assert close(state.model, (1 + start.sum(dim=0)) / 3)
 
 
@@ -228,11 +230,11 @@ def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
     """The first answer of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
     method = given(Empirical(np.zeros(2, dtype=np.int64)))
     start, end = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.0], [4.0]]).double()
-    answers = answers_of([0, 1], [0, 4], [0, 0], start, end)  # one of them has made no step
-    state = method.update(method.init(torch.zeros(1).double()), answers)
+    updates = answers_of([0, 1], [0, 4], [0, 0], start, end)  # one of them has made no step
+    state = method.aggregate(method.init(torch.zeros(1).double()), updates)
     assert [count.tolist() for count in state.seen] == [[2], [1], [4]]
     assert float(state.model) == pytest.approx(1 / 3)
-    again = method.update(state._replace(model=torch.zeros(1).double()), answers)
+    again = method.aggregate(state._replace(model=torch.zeros(1).double()), updates)
     assert float(again.model) == pytest.approx(1.5 / 3)
     assert [count.tolist() for count in again.seen] == [[4], [2], [8]]
 
@@ -255,29 +257,29 @@ def test_empirical_weights_tend_to_the_exact_ones() -> None:
 
 
 def test_delta_adds_only_progress() -> None:
-    weights = Known(np.array([0.5, 1.0]), np.array([2.0, 4.0]))
+    weights = KnownSteps(np.array([0.5, 1.0]), np.array([2.0, 4.0]))
     method = weighed(bound(FavanoDelta(server_learning_rate=0.5), 2), weights)
     start = torch.tensor([[10.0], [20.0]], dtype=torch.float64)
     end = torch.tensor([[14.0], [16.0]], dtype=torch.float64)
-    answers = answers_of([0, 1], [2, 4], [0, 0], start, end)
-    state = method.update(method.init(torch.ones(1, dtype=torch.float64)), answers)
+    updates = answers_of([0, 1], [2, 4], [0, 0], start, end)
+    state = method.aggregate(method.init(torch.ones(1, dtype=torch.float64)), updates)
     assert float(state.model) == pytest.approx(1 + 0.5 * (4 / 1.0 - 4 / 4.0) / 2)
 
 
 def test_weights_out_of_range_are_refused() -> None:
     with pytest.raises(BadInput, match=r"weights=0.0: need P\(E > 0\) in \(0, 1\]"):
-        Known(np.array([0.0, 1.0]), np.ones(2))
+        KnownSteps(np.array([0.0, 1.0]), np.ones(2))
     with pytest.raises(BadInput, match=r"weights=1.5: need P\(E > 0\) in \(0, 1\]"):
-        Known(np.array([0.5, 1.5]), np.ones(2))
+        KnownSteps(np.array([0.5, 1.5]), np.ones(2))
 
 
 def test_buffers_are_averaged_with_the_servers_and_never_reweighted() -> None:
     """Server 2, clients 3 and 10: (2 + 3 + 10) / 3, however small alpha is."""
-    weights = Known(np.array([0.01, 0.5]), np.array([0.1, 0.1]))
+    weights = KnownSteps(np.array([0.01, 0.5]), np.array([0.1, 0.1]))
     clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
-    answers = answers_of([0, 1], [1, 6], [0, 0])
+    updates = answers_of([0, 1], [1, 6], [0, 0])
     for method in (given(weights), weighed(bound(FavanoDelta(), 2), weights)):
-        assert method.average(server, clients, answers).tolist() == [5.0]
+        assert method.aggregate_buffers(server, clients, updates).tolist() == [5.0]
 
 
 def test_the_scaled_rate_makes_up_for_the_servers_share() -> None:
@@ -289,18 +291,18 @@ def test_the_scaled_rate_makes_up_for_the_servers_share() -> None:
 
 
 def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
-    fleet = make_fleet(np.array([2.0, 16.0, 16.0]))
+    fleet = client_speeds(np.array([2.0, 16.0, 16.0]))
     for weights, each in (
         ((0.5,), [0.5, 0.5, 0.5]),
         ((0.9, 0.5), [0.9, 0.5, 0.5]),
         ((0.9, 0.5, 0.7), [0.9, 0.5, 0.7]),
     ):
         known = bound(Favano(weights="given", given_weights=weights), fleet).expected
-        assert isinstance(known, Known)
+        assert isinstance(known, KnownSteps)
         assert known.positive.tolist() == each
         options = Favano(weights="given", given_weights=weights, reweight="deterministic")
         mean = bound(options, fleet).expected
-        assert isinstance(mean, Known)
+        assert isinstance(mean, KnownSteps)
         assert mean.mean.tolist() == each
     four = bound(Favano(weights="given", given_weights=(0.5, 0.5, 0.5, 0.5)), fleet)
     with pytest.raises(BadInput, match=r"given_weights=.*: need 1, 2, 3 numbers, found 4"):

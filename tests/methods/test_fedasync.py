@@ -10,7 +10,7 @@ from favano.errors import BadInput
 from favano.methods import make_method, our_methods
 from favano.methods.card import card
 from favano.methods.fedasync import FedAsync
-from favano.schedule import Arrival
+from favano.schedule import Buffered
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
@@ -19,7 +19,7 @@ from tests.problems import answers_of, close, quadratics, server_models, start_m
 def test_p10_with_full_mixing_the_last_model_wins() -> None:
     fleet = two_speeds(7, seed=2)
     method = bound(FedAsync(mixing=1.0, halve_mixing_at=0, staleness="constant"), fleet)
-    assert method.policy() == Arrival(
+    assert method.policy() == Buffered(
         buffer=1, local_steps=3, hand_out="flush", concurrency=7, latency="client"
     )
     schedule = scheduled(method, 200, seed=2)
@@ -28,7 +28,7 @@ def test_p10_with_full_mixing_the_last_model_wins() -> None:
     assert schedule.updates > 50
     assert schedule.staleness.max() > 3
     for update in range(schedule.updates):
-        begin = models[int(schedule.base[update]) + 1]
+        begin = models[int(schedule.start_version[update]) + 1]
         received = trainer.local(int(schedule.client[update]), begin, 3, 0.1)
         assert torch.equal(models[update + 1], received)
 
@@ -71,14 +71,14 @@ def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_
     """Server steps are numbered as in the history: the first update makes step 1."""
     for halved_at, expected in ((1, [0.3, 0.3, 0.3]), (2, [0.6, 0.3, 0.3]), (3, [0.6, 0.6, 0.3])):
         method = bound(FedAsync(mixing=0.6, halve_mixing_at=halved_at, staleness="constant"))
-        answers = [answers_of([0], [3], [0], version=version) for version in range(3)]
-        assert [method.weight(answer) for answer in answers] == expected
+        updates = [answers_of([0], [3], [0], version=version) for version in range(3)]
+        assert [method.weight(answer) for answer in updates] == expected
 
 
 def test_buffers_are_mixed_with_the_same_weight() -> None:
     method = bound(FedAsync(mixing=0.5, staleness="polynomial:1"))
-    answers = answers_of([0], [3], [1])
-    average = method.average(torch.tensor([4.0]), torch.tensor([[8.0]]), answers)
+    updates = answers_of([0], [3], [1])
+    average = method.aggregate_buffers(torch.tensor([4.0]), torch.tensor([[8.0]]), updates)
     assert average.tolist() == [5.0]
 
 
@@ -87,7 +87,7 @@ def test_answers_that_are_too_old_are_dropped() -> None:
     method = bound(FedAsync(latency="none", max_staleness=4), fleet, local_steps=1)
     schedule = scheduled(method, 100)
     assert set(schedule.client[: schedule.jobs].tolist()) == {0}
-    assert schedule.lost.sum() == 3
+    assert schedule.wasted_steps.sum() == 3
 
 
 def test_wrong_numbers_are_refused() -> None:

@@ -7,15 +7,15 @@ import torch
 
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedprox import FedProx
-from favano.schedule import Barrier
-from favano.timing import make_fleet, two_speeds
+from favano.schedule import Rounds
+from favano.timing import client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
 def test_is_plain_model_averaging() -> None:
     method = bound(FedAvg(), two_speeds(8, seed=0), 4, selected=3)
-    assert method.policy() == Barrier(selected=3, local_steps=4)
+    assert method.policy() == Rounds(selected=3, local_steps=4)
     schedule = scheduled(method, 2000)
     trainer, model = quadratics(8), start_model()
     models = server_models(method, schedule, trainer, model)
@@ -29,7 +29,7 @@ def test_is_plain_model_averaging() -> None:
 
 
 def test_one_client_is_local_sgd() -> None:
-    method = bound(FedAvg(), make_fleet(np.array([2.0])), 3, selected=1)
+    method = bound(FedAvg(), client_speeds(np.array([2.0])), 3, selected=1)
     schedule = scheduled(method, 100)
     trainer, initial = quadratics(1), start_model()
     models = server_models(method, schedule, trainer, initial)
@@ -40,10 +40,12 @@ def test_weights_by_samples() -> None:
     method = bound(FedAvg(sample_weights=True), 3, 1, samples=np.array([1.0, 9.0, 3.0]))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [8.0]], dtype=torch.float64)
-    answers = answers_of([0, 2], [1, 1], [0, 0], start, end)
-    state = method.update(method.init(start[0]), answers)
+    updates = answers_of([0, 2], [1, 1], [0, 0], start, end)
+    state = method.aggregate(method.init(start[0]), updates)
     assert float(state.model) == 4 / 4 + 8 * 3 / 4
-    averaged = method.average(torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), answers)
+    averaged = method.aggregate_buffers(
+        torch.tensor([100.0]), torch.tensor([[1.0], [3.0]]), updates
+    )
     assert averaged.tolist() == [2.0]
 
 

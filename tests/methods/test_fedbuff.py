@@ -8,16 +8,16 @@ import torch
 
 from favano.errors import BadInput
 from favano.methods.asyncsgd import AsyncSGD
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedbuff import BufferMode, FedBuff
-from favano.timing import Deterministic, make_fleet, two_speeds
+from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
 def test_p6_full_buffer_of_equal_clients_is_fedavg() -> None:
-    fleet = make_fleet(np.full(7, 2.0), Deterministic())
+    fleet = client_speeds(np.full(7, 2.0), Deterministic())
     buffered = bound(FedBuff(buffer=7, buffer_mode="block", staleness="constant"), fleet)
     fedavg = bound(FedAvg(), fleet, selected=7)
     trainer, initial = quadratics(7), start_model()
@@ -31,7 +31,7 @@ def test_p6_full_buffer_of_equal_clients_is_fedavg() -> None:
 
 def test_p7_a_buffer_of_one_is_asyncsgd() -> None:
     fleet = two_speeds(9, seed=1)
-    clock = Clock(interaction_time=0)
+    clock = ServerClock(interaction_time=0)
     options = FedBuff(buffer=1, buffer_mode="block", staleness="constant")
     buffered = bound(options, fleet, 1, clock=clock)
     each = AsyncSGD(assignment="same", latency="none", server_learning_rate=1.0)
@@ -49,12 +49,12 @@ def test_modes_keep_their_promises(mode: BufferMode) -> None:
     concurrency = 10 if mode == "concurrency" else None
     options = FedBuff(buffer=4, buffer_mode=mode, concurrency=concurrency)
     schedule = scheduled(bound(options, fleet, 5), 3000, seed=3)
-    assert (np.bincount(schedule.visit[: schedule.jobs]) == 4).all()
+    assert (np.bincount(schedule.used_by[: schedule.jobs]) == 4).all()
     assert (schedule.staleness >= 0).all()
     assert (schedule.steps[: schedule.jobs] == 5).all()
     if mode == "reset":
         assert (schedule.staleness == 0).all()
-        assert schedule.lost.sum() > 0
+        assert schedule.wasted_steps.sum() > 0
     else:
         assert schedule.staleness.max() > 0
     if mode in ("block", "code", "reset"):
@@ -66,16 +66,16 @@ def test_staleness_weighs_each_update() -> None:
     method = bound(FedBuff(buffer=2, server_learning_rate=0.5))
     start = torch.tensor([[1.0], [1.0]], dtype=torch.float64)
     end = torch.tensor([[0.0], [3.0]], dtype=torch.float64)
-    answers = answers_of([0, 1], [1, 1], [0, 3], start, end)
-    state = method.update(method.init(start[0]), answers)
+    updates = answers_of([0, 1], [1, 1], [0, 3], start, end)
+    state = method.aggregate(method.init(start[0]), updates)
     assert float(state.model) == pytest.approx(1 - 0.5 * (1.0 * 1 + 0.5 * -2) / 2)
 
 
 def test_buffers_are_averaged_with_the_servers() -> None:
     method = bound(FedBuff(buffer=2))
     clients, server = torch.tensor([[3.0], [10.0]]), torch.tensor([2.0])
-    answers = answers_of([0, 1], [1, 1], [0, 9])  # staleness weighs updates, not buffers
-    assert method.average(server, clients, answers).tolist() == [5.0]
+    updates = answers_of([0, 1], [1, 1], [0, 9])  # staleness weighs updates, not buffers
+    assert method.aggregate_buffers(server, clients, updates).tolist() == [5.0]
 
 
 def test_scaled_rates_and_the_default_buffer() -> None:

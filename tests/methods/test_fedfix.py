@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedfix import FedFix
-from favano.schedule import Window
+from favano.schedule import Windowed
 from favano.theory import expected_windows
-from favano.timing import Deterministic, make_fleet, two_speeds
+from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.effective_weights import effective_weights
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model
 
 
 def test_p11_a_window_for_the_slowest_is_fedavg() -> None:
-    fleet = make_fleet(np.array([2.0, 5.0, 16.0, 7.0]), Deterministic())
+    fleet = client_speeds(np.array([2.0, 5.0, 16.0, 7.0]), Deterministic())
     fixed = bound(FedFix(window=16.0 * 3), fleet)
-    assert fixed.policy() == Window(period=16.0 * 3, local_steps=3)
+    assert fixed.policy() == Windowed(period=16.0 * 3, local_steps=3)
     assert fixed.windows.tolist() == [1.0] * 4
-    rounds = bound(FedAvg(), fleet, selected=4, clock=Clock(interaction_time=0.0))
+    rounds = bound(FedAvg(), fleet, selected=4, clock=ServerClock(interaction_time=0.0))
     ticks, expected = scheduled(fixed, 500), scheduled(rounds, 500)
     assert ticks.time.tolist() == expected.time[: ticks.updates].tolist()
     assert ticks.updates == 10
@@ -34,7 +34,7 @@ def test_p11_a_window_for_the_slowest_is_fedavg() -> None:
 
 def test_two_ticks_by_hand() -> None:
     """dt = 7, one step a job: client 0 (2) is back at both ticks, client 1 (9) at the second."""
-    fleet = make_fleet(np.array([2.0, 9.0]), Deterministic())
+    fleet = client_speeds(np.array([2.0, 9.0]), Deterministic())
     options = FedFix(window=7.0, server_learning_rate=0.5, sample_weights=True)
     fixed = bound(options, fleet, 1, samples=np.array([25.0, 75.0]))
     schedule = scheduled(fixed, 14)
@@ -51,7 +51,7 @@ def test_the_unbiased_weights_are_fair_and_identical_ones_are_not() -> None:
     slow = fleet.mean == 16
     unbiased = bound(FedFix(window=7.0), fleet, 5)
     schedule = scheduled(unbiased, 7 * 3000, seed=4)
-    exact = expected_windows(Window(period=7.0, local_steps=5), fleet)
+    exact = expected_windows(Windowed(period=7.0, local_steps=5), fleet)
     assert unbiased.windows.tolist() == exact.tolist()
     share = effective_weights(any_method(unbiased), schedule)
     assert share[slow].sum() == pytest.approx(slow.mean(), abs=0.01)
@@ -61,11 +61,13 @@ def test_the_unbiased_weights_are_fair_and_identical_ones_are_not() -> None:
 
 
 def test_a_tick_at_which_nobody_is_back_leaves_the_model() -> None:
-    fleet = make_fleet(np.array([20.0]), Deterministic())
+    fleet = client_speeds(np.array([20.0]), Deterministic())
     fixed = bound(FedFix(window=7.0), fleet, 1)
     models = server_models(fixed, scheduled(fixed, 21), quadratics(1), start_model())
     assert torch.equal(models[0], models[1])
     assert torch.equal(models[1], models[2])
     assert not torch.equal(models[2], models[3])
     server, back = torch.tensor([1.0]), torch.tensor([[4.0], [7.0]])
-    assert fixed.average(server, back, answers_of([0, 0], [1, 1], [0, 0])).tolist() == [4.0]
+    assert fixed.aggregate_buffers(server, back, answers_of([0, 0], [1, 1], [0, 0])).tolist() == [
+        4.0
+    ]

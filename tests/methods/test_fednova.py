@@ -7,18 +7,18 @@ import pytest
 import torch
 
 from favano.methods.accumulation import Accumulation
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
 from favano.planning.planned import bind_method
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
-from favano.timing import Deterministic, make_fleet, two_speeds
+from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import Linear, answers_of, close, quadratics, server_models, start_model
 
-CUT = Clock(deadline=20.0, at_deadline="take")
+CUT = ServerClock(deadline=20.0, at_deadline="take")
 
 
 def test_with_equal_steps_it_is_fedavg() -> None:
@@ -37,8 +37,8 @@ def test_one_update_by_hand() -> None:
     method = bound(options, 3, samples=np.array([1.0, 9.0, 3.0]))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[4.0], [12.0]], dtype=torch.float64)
-    answers = answers_of([0, 2], [2, 6], [0, 0], start, end)
-    state = method.update(method.init(start[0]), answers)
+    updates = answers_of([0, 2], [2, 6], [0, 0], start, end)
+    state = method.aggregate(method.init(start[0]), updates)
     assert float(state.model) == pytest.approx(0.5 * 10)
 
 
@@ -67,8 +67,8 @@ def test_jobs_of_10_and_2_steps_count_alike_under_any_local_rule(
         ends.append(weights.detach())
     method = bound(FedNova(), 2, 10, accumulation=rule)
     start = torch.zeros(2, 2, dtype=torch.float64)
-    answers = answers_of([0, 1], list(taus), [0, 0], start, torch.stack(ends), rate=rate)
-    moved = -method.update(method.init(start[0]), answers).model
+    updates = answers_of([0, 1], list(taus), [0, 0], start, torch.stack(ends), rate=rate)
+    moved = -method.aggregate(method.init(start[0]), updates).model
     assert float(moved[0]) == pytest.approx(float(moved[1]))
     far = -torch.stack(ends).sum().item() / 2  # what FedAvg moves, half each
     assert float(moved.sum()) == pytest.approx(rate * effective if effective else far)
@@ -76,18 +76,18 @@ def test_jobs_of_10_and_2_steps_count_alike_under_any_local_rule(
 
 def test_training_says_how_gradients_add_up() -> None:
     spec = resolve(make_spec({"algorithm": "fednova", "proximal": 0.1, "momentum": 0.9}))
-    assert bind_method(spec, 0).world.accumulation == Accumulation(0.1, 0.9)
+    assert bind_method(spec, 0).context.accumulation == Accumulation(0.1, 0.9)
     for keys in ({"optimiser": "adam"}, {"momentum": 0.9, "optimiser_state": "kept"}):
         spec = resolve(make_spec({"algorithm": "fednova", **keys}))
-        assert bind_method(spec, 0).world.accumulation.plain
+        assert bind_method(spec, 0).context.accumulation.plain
 
 
 def test_a_deadline_cuts_jobs_short_and_their_slopes_count_alike() -> None:
     """Steps of 1, 2, 5 and 30 by time 20: 8, 8, 4 and none; the last client has nothing to say."""
-    fleet = make_fleet(np.array([1.0, 2.0, 5.0, 30.0]), Deterministic())
+    fleet = client_speeds(np.array([1.0, 2.0, 5.0, 30.0]), Deterministic())
     nova = bound(FedNova(), fleet, 8, selected=4, clock=CUT)
     fedavg = bound(FedAvg(), fleet, 8, selected=4, clock=CUT)
-    assert nova.policy() == Barrier(selected=4, local_steps=8, deadline=20.0, at_deadline="take")
+    assert nova.policy() == Rounds(selected=4, local_steps=8, deadline=20.0, at_deadline="take")
     schedule = scheduled(nova, 100)
     assert schedule.time.tolist() == [23.0 * k for k in range(1, 6)]
     assert schedule.client[: schedule.jobs].tolist() == [0, 1, 2] * 5
@@ -98,8 +98,8 @@ def test_a_deadline_cuts_jobs_short_and_their_slopes_count_alike() -> None:
     assert even[:3].tolist() == pytest.approx([-0.1 * 5 * (20 / 3) / 3] * 3)
     odd = server_models(fedavg, schedule, Linear(slope), initial)[-1]
     assert odd[:3].tolist() == pytest.approx([-0.1 * 5 * tau / 3 for tau in (8, 8, 4)])
-    dropping = bound(FedNova(), fleet, 8, selected=4, clock=Clock(deadline=20.0))
+    dropping = bound(FedNova(), fleet, 8, selected=4, clock=ServerClock(deadline=20.0))
     dropped = scheduled(dropping, 100)
     assert dropped.client[: dropped.jobs].tolist() == [0, 1] * 5
-    assert dropped.lost.tolist() == [4] * 5
-    assert schedule.lost.tolist() == [0] * 5
+    assert dropped.wasted_steps.tolist() == [4] * 5
+    assert schedule.wasted_steps.tolist() == [0] * 5

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.methods import Answers, AnyMethod, Method, ModelState, make_method, our_methods
+from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, make_method, our_methods
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.fedbuff import FedBuff
 from favano.methods.scaffold import Scaffold
 from favano.options import Count, option
-from favano.schedule import Adaptive, Barrier, Policy, Poll, Schedule, Window
+from favano.schedule import Adaptive, Policy, Polling, Rounds, Schedule, Windowed
 from favano.types import Floats, Ints, Stack, Vector
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import answers_of
@@ -28,10 +28,10 @@ class Plain(Method[ModelState]):
     rounds: Count = option(3, "a number of its own")
 
     def policy(self) -> Policy:
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.mean(0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.mean(0))
 
 
 def test_names_and_titles_follow_from_the_class() -> None:
@@ -85,10 +85,10 @@ def test_corrected_gradients_and_own_models_exclude_each_other() -> None:
     with pytest.raises(BadInput, match=rule):
 
         class Both(Plain):
-            def drift(self, state: ModelState, client: Ints) -> Stack:
+            def gradient_correction(self, state: ModelState, client: Ints) -> Stack:
                 return state.model.expand(len(client), -1)
 
-            def restart(self, server: Vector, own: Stack) -> Stack:
+            def next_client_model(self, server: Vector, own: Stack) -> Stack:
                 return own.clone()
 
 
@@ -115,18 +115,18 @@ class Corrected(Method[ModelState]):
 
     def policy(self) -> Policy:
         every: dict[str, Policy] = {
-            "rounds": self.world.rounds(),
-            "first": self.world.rounds(selected=4, wait_for=2),
-            "poll": self.world.poll(),
-            "arrivals": self.world.arrivals(buffer=2),
-            "window": Window(period=7.0, local_steps=3),
+            "rounds": self.context.rounds(),
+            "first": self.context.rounds(selected=4, wait_for=2),
+            "poll": self.context.polling(),
+            "arrivals": self.context.buffered(buffer=2),
+            "window": Windowed(period=7.0, local_steps=3),
         }
         return every[self.way]
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.mean(0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.mean(0))
 
-    def drift(self, state: ModelState, client: Ints) -> Stack:
+    def gradient_correction(self, state: ModelState, client: Ints) -> Stack:
         return state.model.expand(len(client), -1)
 
 
@@ -139,16 +139,16 @@ def test_corrected_gradients_need_clients_that_start_from_the_newest_model(way: 
 
 def test_the_clients_of_rounds_start_from_the_newest_model() -> None:
     assert bound(Corrected()).corrects
-    assert bound(Corrected(way="first")).policy() == Barrier(selected=4, local_steps=3, wait_for=2)
+    assert bound(Corrected(way="first")).policy() == Rounds(selected=4, local_steps=3, wait_for=2)
 
 
 class Grows(Method[ModelState]):
     """Says how long jobs are, with a policy that knows it already."""
 
     def policy(self) -> Policy:
-        return self.world.poll()
+        return self.context.polling()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
     def next_steps(self, state: ModelState, client: Ints) -> Ints:
@@ -161,7 +161,7 @@ class Stuck(Method[ModelState]):
     def policy(self) -> Policy:
         return Adaptive(local_steps=3, most_steps=30)
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
 
@@ -181,7 +181,7 @@ class Careless(Plain):
         if self.mistake == "raises":
             raise KeyError("client 7")
         wrong: dict[str, object] = {"word": "rounds", "nothing": None}
-        return wrong.get(self.mistake, self.world.rounds())  # type: ignore[return-value]
+        return wrong.get(self.mistake, self.context.rounds())  # type: ignore[return-value]
 
     def rates(self, schedule: Schedule) -> Floats:
         right = np.ones(len(schedule.client))
@@ -200,8 +200,8 @@ class Careless(Plain):
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("nothing", "policy returns None; need a contact policy, such as self.world.rounds()"),
-        ("word", "policy returns 'rounds'; need a contact policy, such as self.world.rounds()"),
+        ("nothing", "policy returns None; need a contact policy, such as self.context.rounds()"),
+        ("word", "policy returns 'rounds'; need a contact policy, such as self.context.rounds()"),
         ("raises", "policy raises KeyError: 'client 7'"),
     ],
 )
@@ -234,23 +234,23 @@ def test_binding_leaves_the_original_as_it_was() -> None:
     fleet_of_8, fleet_of_9 = bound(method, 8), bound(method, 9)
     assert fleet_of_8 is not method
     assert fleet_of_8 == method == FedBuff(buffer=2, label="mine")
-    assert (fleet_of_8.world.clients, fleet_of_9.world.clients) == (8, 9)
-    assert bound(fleet_of_8, 5).world.clients == 5
+    assert (fleet_of_8.context.clients, fleet_of_9.context.clients) == (8, 9)
+    assert bound(fleet_of_8, 5).context.clients == 5
     with pytest.raises(BadInput, match=r"method=fedbuff: has no run yet; use method.bind\(world\)"):
         method.policy()
 
 
 def test_a_world_gives_policies_what_its_clock_says() -> None:
-    clock = Clock(waiting_time=1.0, interaction_time=2.0, interruption="keep", deadline=9.0)
-    world = bound(Plain(), 6, 5, selected=4, clock=clock).world
-    assert world.poll() == Poll(
+    clock = ServerClock(waiting_time=1.0, interaction_time=2.0, interruption="keep", deadline=9.0)
+    context = bound(Plain(), 6, 5, selected=4, clock=clock).context
+    assert context.polling() == Polling(
         selected=4, local_steps=5, waiting_time=1.0, interaction_time=2.0, interruption="keep"
     )
-    assert world.rounds() == Barrier(selected=4, local_steps=5, interaction_time=2.0, deadline=9.0)
-    assert world.arrivals(buffer=3, local_steps=1).interaction_time == 2.0
-    assert (world.clients, world.selected, world.local_steps) == (6, 4, 5)
+    assert context.rounds() == Rounds(selected=4, local_steps=5, interaction_time=2.0, deadline=9.0)
+    assert context.buffered(buffer=3, local_steps=1).interaction_time == 2.0
+    assert (context.clients, context.selected, context.local_steps) == (6, 4, 5)
     with pytest.raises(BadInput, match="at_deadline=take: goes with a deadline"):
-        Clock(at_deadline="take")
+        ServerClock(at_deadline="take")
 
 
 def test_hooks_have_a_standard_behaviour() -> None:
@@ -259,13 +259,13 @@ def test_hooks_have_a_standard_behaviour() -> None:
     state, client = method.init(model), np.array([0, 1])
     assert state == ModelState(model)
     assert state.model is model
-    assert method.restart(model, own) is None
-    assert method.drift(state, client) is None
+    assert method.next_client_model(model, own) is None
+    assert method.gradient_correction(state, client) is None
     assert method.next_steps(state, client) is None
-    direction, memory = method.step(own, ())
+    direction, memory = method.local_step(own, ())
     assert direction is own
     assert memory == ()
-    averaged = method.average(model, own, answers_of([0, 1], [1, 1], [0, 0]))
+    averaged = method.aggregate_buffers(model, own, answers_of([0, 1], [1, 1], [0, 0]))
     assert averaged.tolist() == [6 / 3, 8 / 3, 10 / 3]
     schedule = scheduled(method, 300)
     assert method.rates(schedule).tolist() == [1.0] * len(schedule.client)
@@ -283,7 +283,7 @@ def test_what_a_method_inherits_counts_as_its_own() -> None:
         """AsyncFedED that never shortens a job."""
 
         def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-            return np.full(len(client), self.world.local_steps)
+            return np.full(len(client), self.context.local_steps)
 
     assert bound(Mine()).corrects
     assert (Mine.name, Mine.title) == ("mine", "Mine")
@@ -293,25 +293,25 @@ def test_what_a_method_inherits_counts_as_its_own() -> None:
 def test_only_two_of_ours_are_not_linear_or_correct_gradients() -> None:
     every = our_methods().items()
     assert [name for name, kind in every if not kind.linear] == ["asyncfeded"]
-    assert [name for name, kind in every if kind.has("drift")] == ["scaffold"]
+    assert [name for name, kind in every if kind.has("gradient_correction")] == ["scaffold"]
     assert [name for name, kind in every if kind.memory] == ["asofed"]
-    assert [name for name, kind in every if kind.has("restart")] == ["quafl"]
+    assert [name for name, kind in every if kind.has("next_client_model")] == ["quafl"]
 
 
 def test_answers_add_up_progress() -> None:
     start = torch.tensor([[1.0, 0.0], [2.0, 2.0]], dtype=torch.float64)
     end = torch.tensor([[2.0, 4.0], [0.0, 3.0]], dtype=torch.float64)
-    answers = answers_of([0, 1], [1, 1], [0, 0], start, end)
-    assert answers.progress(np.array([0.5, 2.0])).tolist() == [0.5 - 4.0, 2.0 + 2.0]
+    updates = answers_of([0, 1], [1, 1], [0, 0], start, end)
+    assert updates.weighted_delta(np.array([0.5, 2.0])).tolist() == [0.5 - 4.0, 2.0 + 2.0]
 
 
 def made(**content: object) -> type[AnyMethod]:
     """A class of a method with this content."""
 
     def policy(self: AnyMethod) -> object:
-        return self.world.poll()
+        return self.context.polling()
 
-    def update(self: AnyMethod, state: ModelState, answers: Answers) -> ModelState:
+    def update(self: AnyMethod, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
     hooks = {"policy": policy, "update": update}

@@ -8,8 +8,8 @@ import torch
 
 from favano.engine import PlainLoop
 from favano.methods.quafl import Quafl
-from favano.schedule import Poll
-from favano.timing import Deterministic, make_fleet, two_speeds
+from favano.schedule import Polling
+from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import (
     answers_of,
@@ -25,7 +25,7 @@ CLIENTS = 10
 
 def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
     method = bound(Quafl(), two_speeds(CLIENTS, seed=2), 5, selected=3)
-    assert method.policy() == Poll(selected=3, local_steps=5)
+    assert method.policy() == Polling(selected=3, local_steps=5)
     schedule = scheduled(method, 7 * 80, seed=2)
     trainer, initial = quadratics(CLIENTS), start_model()
     rate = 0.1 * 4 / 3
@@ -33,10 +33,10 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
     server = initial
     offsets = schedule.offsets
     aggregator = make_aggregator(method, schedule, initial)
-    for moment in PlainLoop(aggregator, trainer).moments():
-        if moment.version < 0:
+    for event in PlainLoop(aggregator, trainer).moments():
+        if event.version < 0:
             continue
-        jobs = slice(int(offsets[moment.version]), int(offsets[moment.version + 1]))
+        jobs = slice(int(offsets[event.version]), int(offsets[event.version + 1]))
         clients = schedule.client[jobs]
         live = torch.stack(
             [
@@ -48,12 +48,12 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
         progress = (live - own[clients]).sum(dim=0)
         own = own.clone()
         own[clients] = (server + 3 * live) / 4  # the old server model is handed out
-        assert close(moment.server, (server + live.sum(dim=0)) / 4)
-        assert close(moment.server + own.sum(dim=0), total + progress)
+        assert close(event.server, (server + live.sum(dim=0)) / 4)
+        assert close(event.server + own.sum(dim=0), total + progress)
         wrong = own.clone()
-        wrong[clients] = (moment.server + 3 * live) / 4
-        server = moment.server
-        spread = moment.clients.spread(server)
+        wrong[clients] = (event.server + 3 * live) / 4
+        server = event.server
+        spread = event.clients.spread(server)
         assert float(spread.distances[0]) == pytest.approx(
             float((own - server).square().sum()), rel=1e-10
         )
@@ -61,7 +61,7 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
 
 
 def test_p5_equal_models_and_one_step_are_synchronous_sgd() -> None:
-    fleet = make_fleet(np.full(CLIENTS, 7.0), Deterministic())
+    fleet = client_speeds(np.full(CLIENTS, 7.0), Deterministic())
     method = bound(Quafl(), fleet, 1, selected=CLIENTS)
     trainer, initial = quadratics(CLIENTS), start_model()
     models = server_models(method, scheduled(method, 7), trainer, initial)
@@ -72,10 +72,10 @@ def test_p5_equal_models_and_one_step_are_synchronous_sgd() -> None:
 def test_options_of_the_simulator() -> None:
     server, own = torch.tensor([1.0]), torch.tensor([[3.0], [5.0], [5.0], [7.0]])
     adopting = bound(Quafl(client_averaging=False), selected=4)
-    assert adopting.restart(server, own).flatten().tolist() == [1.0] * 4
+    assert adopting.next_client_model(server, own).flatten().tolist() == [1.0] * 4
     plain = bound(Quafl(server_averaging=False), selected=4)
-    answers = answers_of([0, 1, 2, 3], [1] * 4, [0] * 4)
-    assert plain.average(server, own, answers).tolist() == [5.0]
+    updates = answers_of([0, 1, 2, 3], [1] * 4, [0] * 4)
+    assert plain.aggregate_buffers(server, own, updates).tolist() == [5.0]
     schedule = scheduled(plain, 30)
     assert set(plain.rates(schedule).tolist()) == {1.0}
     assert set(bound(Quafl(), selected=4).rates(schedule).tolist()) == {1.25}
@@ -83,7 +83,7 @@ def test_options_of_the_simulator() -> None:
 
 def test_dampening_slows_down_the_steps_of_fast_clients() -> None:
     """All are asked every 7: steps of 3.5 make 2 of them, steps of 0.875 make 8."""
-    fleet = make_fleet(np.array([3.5, 0.875]), Deterministic())
+    fleet = client_speeds(np.array([3.5, 0.875]), Deterministic())
     dampened = bound(Quafl(rate_scale="none", dampening=True), fleet, 10, selected=2)
     schedule = scheduled(dampened, 7)
     assert sorted(schedule.steps[: schedule.jobs].tolist()) == [2, 8]

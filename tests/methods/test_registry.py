@@ -35,10 +35,10 @@ class Half(Method[ModelState]):
     part: float = option(0.5, "how far the server goes")
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        return ModelState(state.model + self.part * (answers.end.mean(0) - state.model))
+    def aggregate(self, state, updates):
+        return ModelState(state.model + self.part * (updates.end.mean(0) - state.model))
 '''
 
 
@@ -61,7 +61,7 @@ def written(folder: Path, name: str, text: str = SOURCE) -> Path:
 
 
 def test_ours_are_in_the_order_of_their_colours() -> None:
-    looks = [method.look for method in our_methods().values()]
+    looks = [method.plot_style for method in our_methods().values()]
     assert looks == list(range(len(looks)))
     assert list(our_methods())[:4] == ["favano", "fedavg", "quafl", "fedbuff"]
     assert all(name == method.name for name, method in our_methods().items())
@@ -90,9 +90,9 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     place = written(tmp_path, "mine.py")
     half = method_class(f"{place}:Half")
     assert (half.name, half.title, half.__name__) == ("half", "Half", "Half")
-    assert half.place == f"{place}:Half"
+    assert half.import_path == f"{place}:Half"
     assert method_class(str(place)) is half
-    assert half.place == f"{place}:Half"
+    assert half.import_path == f"{place}:Half"
     assert not is_ours(half)
     digest = source_digest(half())
     assert digest is not None
@@ -168,9 +168,9 @@ class Odd(Method[ModelState]):
         self.part = part
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
+    def aggregate(self, state, updates):
         return state
 
 

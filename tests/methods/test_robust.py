@@ -15,7 +15,7 @@ import favano
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.errors import BadInput
-from favano.methods import Answers, make_method, our_methods
+from favano.methods import ClientUpdates, make_method, our_methods
 from favano.methods.robust import Robust, check_robust, parse_robust
 from favano.specification.keys import Keys
 from favano.training import Layout, Work
@@ -36,7 +36,7 @@ def tamed(
     start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
     moved = torch.tensor(progress, dtype=torch.float64)
     shares = np.array(weight or [1 / len(steps)] * len(steps))
-    step = robust.tame(start, start + moved, shares, np.array(steps)) - start
+    step = robust.apply(start, start + moved, shares, np.array(steps)) - start
     return [[round(value, 9) for value in row] for row in step.tolist()]
 
 
@@ -112,17 +112,19 @@ def test_rules_act_on_contributions_as_they_are_applied(name: str, rule: str) ->
     run = Aggregator(method, schedule, layout, rates, model, robust=parse_robust(rule))
     heaviest = 0.0
     for number in range(schedule.updates):
-        jobs = np.flatnonzero(schedule.visit == number)
+        jobs = np.flatnonzero(schedule.used_by == number)
         steps = schedule.steps[jobs]
         start = torch.randn(len(jobs), len(model), generator=draws, dtype=model.dtype)
         length = torch.from_numpy(0.3 * steps)[:, None]
         end = start + length * torch.randn(start.shape, generator=draws, dtype=model.dtype)
-        stale = number - 1 - schedule.base[jobs]
-        given = Answers(schedule.client[jobs], steps, stale, rates[jobs], number, start, start)
+        stale = number - 1 - schedule.start_version[jobs]
+        given = ClientUpdates(
+            schedule.client[jobs], steps, stale, rates[jobs], number, start, start
+        )
         state = run.state
 
-        def moved(ends: Tensor, state: Any = state, given: Answers = given) -> Tensor:
-            model: Tensor = method.update(state, replace(given, end=ends)).model
+        def moved(ends: Tensor, state: Any = state, given: ClientUpdates = given) -> Tensor:
+            model: Tensor = method.aggregate(state, replace(given, end=ends)).model
             return model
 
         still, parts = moved(start), list[Tensor]()
@@ -167,8 +169,8 @@ def test_one_liar_does_no_harm(name: str, rule: str) -> None:
         run = Aggregator(
             method, schedule, Layout(len(initial), 0, 0), rates, initial, robust=robust
         )
-        *_, moment = PlainLoop(run, Liar()).moments()
-        return moment.server
+        *_, event = PlainLoop(run, Liar()).moments()
+        return event.server
 
     assert last(None).abs().max() > 1e3
     assert last(parse_robust(rule)).abs().max() < 20

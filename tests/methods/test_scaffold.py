@@ -8,12 +8,12 @@ import torch
 
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop, Recorder
-from favano.methods import Answers, Method
-from favano.methods.clock import Clock
+from favano.methods import ClientUpdates, Method
+from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.method import S
 from favano.methods.scaffold import Scaffold, ScaffoldState
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.timing import two_speeds
 from favano.training import Layout
 from favano.types import Ints, Stack, Vector
@@ -45,7 +45,7 @@ def everyone(method: M) -> M:
 @pytest.mark.parametrize("deadline", [None, 9.0])
 def test_rounds_by_hand(deadline: float | None) -> None:
     """Every formula written out, two of four clients in each round, also with jobs cut short."""
-    clock = Clock(deadline=deadline, at_deadline="take" if deadline else "drop")
+    clock = ServerClock(deadline=deadline, at_deadline="take" if deadline else "drop")
     method = bound(Scaffold(server_learning_rate=0.5), two_speeds(4, seed=1), clock=clock)
     schedule = scheduled(method, 300, seed=1)
     assert (len(set(schedule.steps[: schedule.jobs].tolist())) > 1) == (deadline is not None)
@@ -78,11 +78,11 @@ def test_p12_the_servers_variate_is_the_mean_of_the_clients() -> None:
     schedule, state = scheduled(method, HORIZON, seed=1), method.init(start_model())
     for version in range(schedule.updates):
         client = schedule.client[schedule.offsets[version] : schedule.offsets[version + 1]]
-        corrected = zip(client.tolist(), method.drift(state, client), strict=True)
-        ends = [trainer.local(i, state.model, 5, 0.1, drift) for i, drift in corrected]
+        corrected = zip(client.tolist(), method.gradient_correction(state, client), strict=True)
+        ends = [trainer.local(i, state.model, 5, 0.1, correction) for i, correction in corrected]
         start, end = state.model.expand(4, -1), torch.stack(ends)
-        answers = answers_of(client.tolist(), [5] * 4, [0] * 4, start, end, rate=0.1)
-        state = method.update(state, answers)
+        updates = answers_of(client.tolist(), [5] * 4, [0] * 4, start, end, rate=0.1)
+        state = method.aggregate(state, updates)
         variates = torch.stack(list(state.variates.values()))
         assert close(state.control, variates.sum(dim=0) / CLIENTS)
     assert set(state.variates) == set(range(CLIENTS))
@@ -94,24 +94,24 @@ class Frozen(Method[ScaffoldState]):
 
     linear = True
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
     def init(self, model: Vector) -> ScaffoldState:
         return self.inner.init(model)
 
-    def update(self, state: ScaffoldState, answers: Answers) -> ScaffoldState:
-        return self.inner.init(self.inner.update(state, answers).model)
+    def aggregate(self, state: ScaffoldState, updates: ClientUpdates) -> ScaffoldState:
+        return self.inner.init(self.inner.aggregate(state, updates).model)
 
-    def drift(self, state: ScaffoldState, client: Ints) -> Stack:
-        return self.inner.drift(state, client)
+    def gradient_correction(self, state: ScaffoldState, client: Ints) -> Stack:
+        return self.inner.gradient_correction(state, client)
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
-        return self.inner.average(server, clients, answers)
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
+        return self.inner.aggregate_buffers(server, clients, updates)
 
     @property
     def inner(self) -> Scaffold:
-        return Scaffold().bind(self.world)
+        return Scaffold().bind(self.context)
 
 
 def test_p12_without_variates_it_is_fedavg_to_the_bit() -> None:
@@ -154,14 +154,14 @@ def test_divides_by_the_steps_made_and_leaves_clients_without_one() -> None:
     state = method.init(torch.zeros(1, dtype=torch.float64))
     start = torch.zeros(2, 1, dtype=torch.float64)
     end = torch.tensor([[-1.0], [-1.0]], dtype=torch.float64)
-    after = method.update(state, answers_of([0, 1], [5, 2], [0, 0], start, end, rate=0.5))
+    after = method.aggregate(state, answers_of([0, 1], [5, 2], [0, 0], start, end, rate=0.5))
     assert [float(after.variates[i]) for i in (0, 1)] == pytest.approx([1 / 2.5, 1.0])
     assert float(after.control) == pytest.approx((1 / 2.5 + 1.0) / 4)
     for idle in (
         answers_of([0, 1], [0, 0], [0, 0], start, start),
         answers_of([0, 1], [5, 5], [0, 0], start, start, rate=0.0),
     ):
-        same = method.update(after, idle)
+        same = method.aggregate(after, idle)
         assert torch.equal(same.control, after.control)
         assert torch.equal(same.variates[0], after.variates[0])
 
@@ -170,8 +170,8 @@ def traffic(method: Method[S]) -> list[tuple[int, int]]:
     aggregator = make_aggregator(method, scheduled(method, 900.0, seed=1), start_model())
     times = np.array([0.0, 900.0])
     recorder = Recorder(aggregator, 0, times, lambda _: torch.zeros(2))
-    for moment in PlainLoop(aggregator, quadratics(CLIENTS)).moments():
-        recorder.observe(moment)
+    for event in PlainLoop(aggregator, quadratics(CLIENTS)).moments():
+        recorder.observe(event)
     return [(row.bits_up, row.bits_down) for row in recorder.rows()]
 
 
@@ -188,7 +188,7 @@ def test_buffers_are_no_part_of_the_variates() -> None:
     method = some(Scaffold())
     schedule = scheduled(method, HORIZON, seed=1)
     aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
-    drift = aggregator.drift(np.array([0, 1]))
-    assert drift is not None
-    assert drift.shape == (2, 2)
+    correction = aggregator.gradient_correction(np.array([0, 1]))
+    assert correction is not None
+    assert correction.shape == (2, 2)
     assert aggregator.message_bits == 32 * (5 + 2)

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.methods import Answers, AnyMethod, Method, ModelState, State, our_methods
+from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.methods.selfcheck import check_method
 from favano.options import option
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.types import Ints, Stack, Vector
 from tests.methods.bound import any_method, bound
 
@@ -35,34 +35,34 @@ class Mean(Method[ModelState]):
 
     mistake: str = option("none", "what goes wrong")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         if self.mistake == "square":
-            return ModelState(answers.end.square().mean(0))
+            return ModelState(updates.end.square().mean(0))
         if self.mistake == "constant":
-            return ModelState(answers.end.mean(0) + 1.0)
+            return ModelState(updates.end.mean(0) + 1.0)
         if self.mistake == "end":
-            answers.end.mul_(2)
+            updates.end.mul_(2)
         if self.mistake == "start":
-            answers.start.zero_()
+            updates.start.zero_()
         if self.mistake == "state":
             state.model.add_(1)
         if self.mistake == "shape":
-            return ModelState(answers.end)
+            return ModelState(updates.end)
         if self.mistake == "nothing":
             return None  # type: ignore[return-value]
         if self.mistake == "nan":
-            return ModelState(answers.end.mean(0) * torch.nan)
+            return ModelState(updates.end.mean(0) * torch.nan)
         if self.mistake == "random":
-            return ModelState(answers.end.mean(0) * torch.rand(()))
+            return ModelState(updates.end.mean(0) * torch.rand(()))
         if self.mistake == "memory":
             self.__dict__["calls"] = 1 + self.__dict__.get("calls", 0)
-            return ModelState(answers.end.mean(0) * self.__dict__["calls"])
+            return ModelState(updates.end.mean(0) * self.__dict__["calls"])
         if self.mistake == "raise":
             raise KeyError("client 7")
-        return ModelState(answers.end.mean(0))
+        return ModelState(updates.end.mean(0))
 
 
 def test_a_method_without_a_mistake_passes() -> None:
@@ -106,11 +106,11 @@ def test_next_steps_are_whole_numbers(steps: object) -> None:
 class Squares(Method[ModelState]):
     """Not linear, and it says so."""
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.square().mean(0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.square().mean(0))
 
 
 def test_nothing_linear_is_asked_of_those_that_are_not() -> None:
@@ -119,10 +119,10 @@ def test_nothing_linear_is_asked_of_those_that_are_not() -> None:
 
 def test_a_refusal_of_the_method_itself_is_passed_on() -> None:
     class Strict(Method[ModelState]):
-        def policy(self) -> Barrier:
-            return self.world.rounds()
+        def policy(self) -> Rounds:
+            return self.context.rounds()
 
-        def update(self, state: ModelState, answers: Answers) -> ModelState:
+        def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
             raise BadInput("temperature", 3, "need at most 2")
 
     with pytest.raises(BadInput, match="temperature=3: need at most 2"):
@@ -137,13 +137,13 @@ class Bare(NamedTuple):
 
 def test_a_state_needs_a_model() -> None:
     class Modelless(Method[State]):
-        def policy(self) -> Barrier:
-            return self.world.rounds()
+        def policy(self) -> Rounds:
+            return self.context.rounds()
 
         def init(self, model: Vector) -> State:
             return Bare(model)  # type: ignore[return-value]
 
-        def update(self, state: State, answers: Answers) -> State:
+        def aggregate(self, state: State, updates: ClientUpdates) -> State:
             return state
 
     rule = "method=modelless: init must return a state whose field model is a tensor, such as fav"
@@ -161,14 +161,14 @@ class Seen(NamedTuple):
 
 def test_a_state_may_hold_nan_beside_the_model() -> None:
     class Unseen(Method[Seen]):
-        def policy(self) -> Barrier:
-            return self.world.rounds()
+        def policy(self) -> Rounds:
+            return self.context.rounds()
 
         def init(self, model: Vector) -> Seen:
             return Seen(model, model * torch.nan, float("nan"))
 
-        def update(self, state: Seen, answers: Answers) -> Seen:
-            return state._replace(model=answers.end.mean(0))
+        def aggregate(self, state: Seen, updates: ClientUpdates) -> Seen:
+            return state._replace(model=updates.end.mean(0))
 
     check(any_method(Unseen()))
 
@@ -181,20 +181,22 @@ class Keeping(Method[ModelState]):
 
     mistake: str = option("none", "what goes wrong")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.mean(0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.mean(0))
 
-    def restart(self, server: Vector, own: Stack) -> Stack:
+    def next_client_model(self, server: Vector, own: Stack) -> Stack:
         if self.mistake == "own":
             own.add_(server)
         if self.mistake == "one":
             return own.mean(0)
         return own.abs() if self.mistake == "restart" else own / 2
 
-    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+    def local_step(
+        self, gradient: Stack, memory: tuple[Stack, ...]
+    ) -> tuple[Stack, tuple[Stack, ...]]:
         if self.mistake == "memory":
             memory[0].add_(gradient)
         if self.mistake == "forgets":
@@ -236,13 +238,13 @@ class Drifting(Method[ModelState]):
 
     per_client: bool = option(True, "a correction for each client")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(answers.end.mean(0))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(updates.end.mean(0))
 
-    def drift(self, state: ModelState, client: Ints) -> Stack:
+    def gradient_correction(self, state: ModelState, client: Ints) -> Stack:
         square = state.model.square()
         return square.expand(len(client), -1) if self.per_client else square
 
@@ -265,11 +267,11 @@ class Nearest(Method[ModelState]):
 
     by: str = option("distance", "what the amount depends on")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        mean = answers.end.mean(0)
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        mean = updates.end.mean(0)
         if self.by == "distance":
             amount = float((mean - state.model).norm())
         elif self.by == "length":

@@ -16,9 +16,9 @@ from favano.methods.fedfix import FedFix
 from favano.methods.method import S
 from favano.methods.server_optimiser import (
     Moments,
-    Server,
     ServerOptimiser,
     ServerOptimiserName,
+    ServerOptions,
     check_step,
 )
 from favano.training import Layout
@@ -88,7 +88,7 @@ def models(method: Method[S], optimiser: ServerOptimiser | None) -> list[Tensor]
     schedule, initial = scheduled(method, 300), start_model()
     layout, rates = Layout(parameters=4, buffers=0, counters=0), np.full(len(schedule.client), 0.1)
     run = Aggregator(method, schedule, layout, rates, initial, server=optimiser)
-    return [moment.server for moment in PlainLoop(run, quadratics(8)).moments()]
+    return [event.server for event in PlainLoop(run, quadratics(8)).moments()]
 
 
 def test_without_momentum_and_with_rate_one_nothing_changes() -> None:
@@ -111,7 +111,7 @@ def test_an_update_without_answers_makes_no_step() -> None:
     method = bound(FedFix(window=2.0), 8)
     schedule = scheduled(method, 300)
     servers = models(method, ServerOptimiser("momentum", rate=1.0, momentum=0.9))
-    empty = [v for v in range(schedule.updates) if not (schedule.visit == v).any()]
+    empty = [v for v in range(schedule.updates) if not (schedule.used_by == v).any()]
     assert any(float((servers[v + 1] - servers[0]).norm()) > 0 for v in empty)
     assert all(torch.equal(servers[v], servers[v + 1]) for v in empty)
 
@@ -119,7 +119,7 @@ def test_an_update_without_answers_makes_no_step() -> None:
 @pytest.mark.parametrize("name", list(our_methods()))
 def test_methods_that_average_models_have_no_step(name: str) -> None:
     method = bound(our_methods()[name](), 8)
-    adam = Server(server_optimiser="adam").optimiser
+    adam = ServerOptions(server_optimiser="adam").optimiser
     assert adam is not None
     if name in AVERAGING:
         rule = f"server_optimiser=adam: need none with {name}, which averages models"
@@ -130,15 +130,15 @@ def test_methods_that_average_models_have_no_step(name: str) -> None:
 
 
 def test_usual_numbers_are_those_of_the_papers() -> None:
-    assert Server().optimiser is None
+    assert ServerOptions().optimiser is None
     expected: dict[ServerOptimiserName, ServerOptimiser] = {
         "momentum": ServerOptimiser("momentum", 1.0, 0.9),
         "adagrad": ServerOptimiser("adagrad", 0.01, 0.0, 1e-3),
         "adam": ServerOptimiser("adam", 0.01, 0.9, 1e-3, 0.99),
         "yogi": ServerOptimiser("yogi", 0.01, 0.9, 1e-3, 0.99),
     }
-    optimisers = {name: Server(server_optimiser=name).optimiser for name in expected}
+    optimisers = {name: ServerOptions(server_optimiser=name).optimiser for name in expected}
     assert optimisers == expected
-    zero = Server(server_optimiser="adam", server_beta2=0.0).optimiser
+    zero = ServerOptions(server_optimiser="adam", server_beta2=0.0).optimiser
     assert zero is not None
     assert zero.beta2 == 0.0

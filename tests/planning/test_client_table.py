@@ -6,13 +6,13 @@ import numpy as np
 
 from favano.planning.client_weights import speed_names
 from favano.planning.participation import describe
-from favano.schedule import Barrier, Poll, plan
+from favano.schedule import Polling, Rounds, plan
 from favano.timing import Trace, traced_fleet
 
 
 def test_one_entry_a_client() -> None:
     fleet = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]))))
-    schedule = plan(Barrier(selected=2, local_steps=2), fleet, horizon=15, seed=0)
+    schedule = plan(Rounds(selected=2, local_steps=2), fleet, horizon=15, seed=0)
     entries = describe(schedule, fleet, np.array([0.25, 0.75]))
     assert schedule.updates == 2
     assert entries[1] == {
@@ -30,7 +30,7 @@ def test_one_entry_a_client() -> None:
 def test_contacts_without_a_step_are_counted() -> None:
     """Polled every 7: one client makes 1, 0, 1, 0 steps, the other 3 each time."""
     fleet = traced_fleet(Trace((np.array([7.0, 8.0]), np.array([2.0]))))
-    schedule = plan(Poll(selected=2, local_steps=3), fleet, horizon=28, seed=0)
+    schedule = plan(Polling(selected=2, local_steps=3), fleet, horizon=28, seed=0)
     entries = describe(schedule, fleet, np.array([0.5, 0.5]))
     assert [entry["contacts"] for entry in entries] == [4, 4]
     assert [entry["mean_steps"] for entry in entries] == [0.5, 3.0]

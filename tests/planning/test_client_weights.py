@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from favano.engine import weigh
-from favano.methods import World
+from favano.methods import Context
 from favano.planning.client_weights import speed_classes, speed_thirds, weigh_clients
 from favano.run.result_folder import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.schedule import plan
 from favano.specification.presets import resolve
-from favano.timing import make_fleet as any_fleet
+from favano.timing import client_speeds as any_fleet
 from tests.effective_weights import effective_weights
 from tests.specs import spec_of
 
@@ -47,7 +47,7 @@ def test_every_way_of_summing_is_right(most: int) -> None:
     """Eleven speeds, one shared by clients of two thirds; all weighed alone, or five of them."""
     fleet = any_fleet(np.array([1.0, 2, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11]))
     spec = resolve(spec_of(clients=12, selected=4, local_steps=3, horizon=300))
-    method = spec.method.bind(World(fleet, 3, spec.clock))
+    method = spec.method.bind(Context(fleet, 3, spec.clock))
     schedule = plan(method.policy(), fleet, horizon=300, seed=0)
     exact = effective_weights(method, schedule)
     weights = weigh_clients(method, schedule, fleet, most=most)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import favano.planning.participation as contribution
-from favano.methods import AnyMethod, World
-from favano.methods.clock import Clock
+from favano.methods import AnyMethod, Context
+from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.planning.client_weights import weigh_clients
 from favano.planning.participation import participation
@@ -19,12 +19,12 @@ from favano.records import finite
 from favano.run.result import Result
 from favano.run.result_folder import write_result
 from favano.schedule import Schedule, plan
-from favano.timing import Fleet, Trace, traced_fleet
+from favano.timing import ClientSpeeds, Trace, traced_fleet
 from tests.effective_weights import effective_weights
 from tests.specs import complete, spec_of
 
 
-def small(clients: int = 40) -> tuple[AnyMethod, Schedule, Fleet]:
+def small(clients: int = 40) -> tuple[AnyMethod, Schedule, ClientSpeeds]:
     planned = plan_seed(complete(clients=clients, selected=8, horizon=400), 0)
     return planned.method, planned.schedule, planned.fleet
 
@@ -32,7 +32,7 @@ def small(clients: int = 40) -> tuple[AnyMethod, Schedule, Fleet]:
 def test_by_hand() -> None:
     """Two clients of step time 1, 2 and 3, 4 meet at every barrier, two steps each."""
     fleet = traced_fleet(Trace((np.array([1.0, 2.0]), np.array([3.0, 4.0]))))
-    method = FedAvg().bind(World(fleet, 2, Clock(selected=2)))
+    method = FedAvg().bind(Context(fleet, 2, ServerClock(selected=2)))
     schedule = plan(method.policy(), fleet, horizon=15, seed=0)
     weights = weigh_clients(method, schedule, fleet)  # type: ignore[arg-type]
     record = participation(weights, schedule, fleet, 7)

@@ -10,10 +10,10 @@ import pytest
 from favano.data import Traits
 from favano.errors import BadInput
 from favano.methods.favano import Favano
-from favano.methods.weights import Empirical, Known, Weights
+from favano.methods.weights import Empirical, KnownSteps, Weights
 from favano.options import options_of
 from favano.planning.planned import bind_method, check_plan, make_fleet, plan_seed
-from favano.schedule import Arrival, Barrier, Poll
+from favano.schedule import Buffered, Polling, Rounds
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
 from favano.timing import Exponential
@@ -30,9 +30,9 @@ def expected_of(**keys: object) -> Weights:
     return method.expected
 
 
-def weights_of(**keys: object) -> Known:
+def weights_of(**keys: object) -> KnownSteps:
     weights = expected_of(**keys)
-    assert isinstance(weights, Known)
+    assert isinstance(weights, KnownSteps)
     return weights
 
 
@@ -79,13 +79,13 @@ def test_a_client_that_never_finishes_is_refused() -> None:
 def test_policies_of_each_method() -> None:
     favano = bind_method(mnist(strict_ties=True), 0)
     policy = favano.policy()
-    assert isinstance(policy, Poll)
+    assert isinstance(policy, Polling)
     assert policy.strict_ties
-    for mode, kind in (("reset", Barrier), ("block", Arrival)):
+    for mode, kind in (("reset", Rounds), ("block", Buffered)):
         buffered = bind_method(mnist(algorithm="fedbuff", buffer_mode=mode), 0)
         assert isinstance(buffered.policy(), kind)
     asynchronous = bind_method(mnist(algorithm="asyncsgd", gradients_per_job=3), 0).policy()
-    assert isinstance(asynchronous, Arrival)
+    assert isinstance(asynchronous, Buffered)
     assert asynchronous.local_steps == 3
 
 
@@ -94,9 +94,9 @@ def test_clients_are_weighed_by_the_samples_that_the_split_gives_them() -> None:
     keys: dict[str, object] = {"algorithm": "fedavg", "sample_weights": True, "clients": 3}
     spec = complete(**keys, selected=1, split="iid")
     traits = Traits(1000, labels, 10)
-    assert bind_method(spec, 0, traits).world.samples.tolist() == [334, 333, 333]
+    assert bind_method(spec, 0, traits).context.samples.tolist() == [334, 333, 333]
     with pytest.raises(BadInput, match=r"^sample_weights=True: needs the data"):
-        _ = bind_method(spec, 0).world.samples
+        _ = bind_method(spec, 0).context.samples
 
 
 def test_factors_on_the_learning_rate() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from favano.records import (
     AuditRecord,
+    ClientScores,
     MetricRecord,
     Row,
-    ServedRecord,
-    ServedSpeed,
+    SpeedScores,
     SpeedShare,
     Summary,
     run_record,
@@ -26,7 +26,7 @@ RUN = replace(
     run_record("favano", ROW, "complete"),
     wall_seconds=1.5,
     mean_model={"accuracy": 0.7, "loss": 0.6},
-    wrapped_messages=2,
+    decoding_failures=2,
 )
 SHARE = SpeedShare(name="fast", clients=2, weight=0.5, low=0.4, high=0.6, fair=0.5)
 AUDIT = AuditRecord(
@@ -50,12 +50,12 @@ ONE = Summary(
     trace="ab12",
     title="FAVANO",
     source="cd34",
-    served=ServedRecord(
+    served=ClientScores(
         seed=3,
         metric="accuracy",
         mean=0.6,
         worst=0.5,
-        speeds=(ServedSpeed("fast", 1, 0.7, 0.7), ServedSpeed("slow", 1, 0.5, 0.5)),
+        speeds=(SpeedScores("fast", 1, 0.7, 0.7), SpeedScores("slow", 1, 0.5, 0.5)),
         client=(0, 1),
         score=(0.5, 0.7),
     ),
@@ -102,7 +102,7 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
     del document["audit"]["left_out"]
     summary = summary_from_json(json.dumps(document))
     assert summary.runs[0].status == status
-    assert summary.runs[0].wrapped_messages == 0
+    assert summary.runs[0].decoding_failures == 0
     assert summary.audit == replace(AUDIT, left_out=())
     assert (summary.title, summary.source, summary.served) == (None, None, None)
 

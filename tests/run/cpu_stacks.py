@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from favano.engine import Step
-from favano.run.engines import Group, Share, on_stacks
+from favano.run.engines import Group, MemoryShare, on_stacks
 from favano.run.seed_run import SeedRun
 from favano.training import FlatModel, LaneMaker, StackLanes
 
@@ -17,4 +17,4 @@ def cpu_stacks(
 ) -> Iterator[Iterator[Step]]:
     """In the place of `favano.run.engines._steps`."""
     maker = LaneMaker(flat, [run.trainer for run in runs])
-    yield on_stacks(runs, StackLanes(maker.at_most(16)), Share(3, 5, 0))
+    yield on_stacks(runs, StackLanes(maker.at_most(16)), MemoryShare(3, 5, 0))

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from favano.run.place import THIS_MACHINE, Place
+from favano.run.backend import THIS_MACHINE, Place
 from favano.run.progress import Progress, Silence
-from favano.studies.experiment import PAPER, Experiment, Reading, Run, seeded
+from favano.studies.experiment import PAPER, Experiment, Reading, StudyRun, seeded
 from favano.studies.footprint import Footprint
 from favano.studies.reproduce import reproduce
 from favano.studies.request import Request
@@ -25,7 +25,7 @@ SETTINGS: dict[str, dict[str, object]] = {"iid": {"split": "iid"}, "two": {"spli
 FOOTPRINT = Footprint("a desk", watts=100.0, gigabytes=10.0)
 
 
-def small_runs(seeds: int) -> list[Run]:
+def small_runs(seeds: int) -> list[StudyRun]:
     return [
         run
         for column, keys in SETTINGS.items()

@@ -105,8 +105,8 @@ def test_without_metrics_the_loss_leads_over_clients_too(tmp_path: Path) -> None
     result = favano.simulate("favano", regression(), FLEET, **keys)
     assert list(result.history)[6:9] == ["loss", "loss_clients", "loss_worst"]
     assert result.final() == result.final("loss") < result.final("loss_worst")
-    assert result.served is not None
-    assert result.served.metric == "loss"
+    assert result.client_scores is not None
+    assert result.client_scores.metric == "loss"
     result.save(tmp_path / "mine")
     results = collect([tmp_path / "mine"])
     assert list(columns(results))[:3] == ["loss", "loss_clients", "loss_worst"]
@@ -410,8 +410,8 @@ def test_clients_are_scored_on_their_own_test_samples() -> None:
     )  # fmt: skip
     keys: Keys = {**EVERY, "selected": 1, "evaluate_on": "both", "learning_rate": 1.0}
     result = favano.simulate("favano", problem, favano.Fleet(clients=2), **keys)
-    assert result.served is not None
-    own, other = result.served.score
+    assert result.client_scores is not None
+    own, other = result.client_scores.score
     assert own > 0.9
     assert other < 0.1
     assert result.final("accuracy_clients") == pytest.approx([(own + other) / 2])

@@ -23,7 +23,7 @@ from favano.records.history import columns
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
 from favano.run.result_folder import check_folder
-from favano.schedule import Arrival
+from favano.schedule import Buffered
 from favano.specification.keys import Keys
 from favano.specification.spec import changed
 from tests.specs import unchained
@@ -128,13 +128,13 @@ class OwnAverage(favano.Method):
     title = "Own average"
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        size = self.world.sizes(False)[answers.client]
-        return favano.ModelState(state.model + 1.0 * answers.progress(size / size.sum()))
+    def aggregate(self, state, updates):
+        size = self.context.sizes(False)[updates.client]
+        return favano.ModelState(state.model + 1.0 * updates.weighted_delta(size / size.sum()))
 
-    def average(self, server, clients, answers):
+    def aggregate_buffers(self, server, clients, updates):
         return clients.mean(0)
 '''
 
@@ -180,7 +180,7 @@ def test_any_speeds(means: list[float], tmp_path: Path) -> None:
     problem = own(nn.Linear(5, 3))
     planned = favano.plan("fedavg", problem, fleet, selected=4, local_steps=4, horizon=70)
     schedule = planned.planned.schedule
-    first = schedule.visit == 0
+    first = schedule.used_by == 0
     took = (schedule.finish - schedule.begin)[first][np.argsort(schedule.client[first])]
     assert took.tolist() == [4.0, 8.0, 20.0, 20.0]
     result = favano.simulate("fedavg", problem, fleet, **KEYS)
@@ -227,9 +227,11 @@ class Later(favano.FedAvg):
 
     mistake = "raise"
 
-    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
+    def aggregate(
+        self, state: favano.ModelState, updates: favano.ClientUpdates
+    ) -> favano.ModelState:
         if len(state.model) != 18:
-            return super().update(state, answers)
+            return super().aggregate(state, updates)
         if self.mistake == "raise":
             raise KeyError("boom")
         return favano.ModelState(state.model[1:])
@@ -479,8 +481,8 @@ class Net(nn.Linear):
 class Mine(favano.FedAvg):
     name = "mine"
 
-    def update(self, state, answers):
-        return super().update(state, answers)._replace(model=state.model * {gain})
+    def aggregate(self, state, updates):
+        return super().update(state, updates)._replace(model=state.model * {gain})
 """
         space: dict[str, Any] = {"__name__": "notebook", "nn": nn, "favano": favano}
         exec(cell, space)
@@ -576,11 +578,13 @@ class Dividing(favano.Method[favano.ModelState]):
 
     linear = True
 
-    def policy(self) -> Arrival:
-        return self.world.arrivals(hand_out="flush")
+    def policy(self) -> Buffered:
+        return self.context.buffered(hand_out="flush")
 
-    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
-        return favano.ModelState(state.model / (1.0 - (answers.version >= 2)))
+    def aggregate(
+        self, state: favano.ModelState, updates: favano.ClientUpdates
+    ) -> favano.ModelState:
+        return favano.ModelState(state.model / (1.0 - (updates.version >= 2)))
 
 
 @pytest.mark.parametrize("engine", ["lanes", "loop"])

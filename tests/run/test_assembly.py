@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import favano
 from favano.cli.app import app
-from favano.engine import Moment, PlainLoop
+from favano.engine import PlainLoop, ServerVersion
 from favano.errors import BadInput
 from favano.planning.planned import plan_seeds
 from favano.quantisation import message_bits
@@ -67,12 +67,12 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     spec = resolve(make_spec({**KEYS, **extra, "horizon": 200.0}))
     samples = load_samples(spec)
     model = named_model(spec, samples)
-    seen: list[Moment] = []
+    seen: list[ServerVersion] = []
 
-    def watched(self: PlainLoop) -> Iterator[Moment]:
-        for moment in moments(self):
-            seen.append(moment)
-            yield moment
+    def watched(self: PlainLoop) -> Iterator[ServerVersion]:
+        for event in moments(self):
+            seen.append(event)
+            yield event
 
     moments = PlainLoop.moments
     monkeypatch.setattr(PlainLoop, "moments", watched)

@@ -18,16 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from favano.errors import BadInput
-from favano.methods import Answers, AnyMethod, Method, our_methods
+from favano.methods import AnyMethod, ClientUpdates, Method, our_methods
 from favano.records import bounds_to_csv, history_to_csv
 from favano.run import checkpoints
 from favano.run.checkpoint_files import CheckpointFiles
-from favano.run.checkpoints import Budget, Checkpoints, Keeper
+from favano.run.checkpoints import Budget, CheckpointManager, Checkpoints
 from favano.run.progress import Silence
 from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.specification.spec import Spec, changed
 from favano.types import Vector
 from tests.specs import spec_of, variant
@@ -237,7 +237,9 @@ def test_machine_time_before_breaks_counts(
     kept = Checkpoints([tmp_path], 0.0, Notes())
     for updates in (30, 50, 0):
         made = Count(updates)
-        monkeypatch.setattr("favano.run.runner.Keeper", partial(Keeper, clock=made.clock))
+        monkeypatch.setattr(
+            "favano.run.runner.Keeper", partial(CheckpointManager, clock=made.clock)
+        )
         model = named_model(SHORT_PERCEPTRON, digits)
         (result,) = run_together([spec], digits, model, progress=made, workers=1, checkpoints=kept)
         assert result.seconds_before == pytest.approx(result.steps_before)
@@ -326,15 +328,15 @@ class OddState(NamedTuple):
 class Odd(Method[OddState]):
     """FedAvg whose state is more than plain data."""
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
     def init(self, model: Vector) -> OddState:
         return OddState(model, frozenset())
 
-    def update(self, state: OddState, answers: Answers) -> OddState:
+    def aggregate(self, state: OddState, updates: ClientUpdates) -> OddState:
         return OddState(
-            state.model + answers.progress(np.full(len(answers.client), 0.3)), frozenset({1})
+            state.model + updates.weighted_delta(np.full(len(updates.client), 0.3)), frozenset({1})
         )
 
 

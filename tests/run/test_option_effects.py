@@ -152,10 +152,10 @@ def outcome(keys: tuple[tuple[str, object], ...]) -> bytes | str:
                 for model in result.models.values()
                 for name, tensor in model.items()
             ],
-            [(run.mean_model, run.refused_updates, run.wrapped_messages) for run in result.runs],
+            [(run.mean_model, run.refused_updates, run.decoding_failures) for run in result.runs],
             result.bounds,
             result.audit,
-            result.served,
+            result.client_scores,
         )
     ).encode()
 

@@ -289,7 +289,7 @@ def test_few_clients_are_all_selected() -> None:
 def test_weights_by_samples_follow_the_split() -> None:
     parts = problem([pair(12), pair(30), pair(7)])
     planned = favano.plan(favano.FedAvg(sample_weights=True), parts, **GIVEN).planned
-    assert planned.method.world.samples.tolist() == [12, 30, 7]
+    assert planned.method.context.samples.tolist() == [12, 30, 7]
 
 
 def test_named_data_in_lists() -> None:

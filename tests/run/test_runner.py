@@ -121,7 +121,7 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     assert last.loss == pytest.approx(exact.loss, rel=0.05)
     assert last.bits_up < exact.bits_up * (0.45 if codec == "lattice" else 0.27)
     assert last.bits_down < exact.bits_down
-    assert first.runs[0].wrapped_messages == 0
+    assert first.runs[0].decoding_failures == 0
 
 
 @pytest.mark.parametrize("algorithm", thinned(our_methods(), ["favano", "scaffold", "asofed"]))
@@ -211,7 +211,7 @@ def test_runs_of_other_bits_do_not_share_lanes(digits: Samples) -> None:
 
 def test_messages_beyond_the_lattice_are_counted(digits: Samples) -> None:
     narrow = {"codec": "lattice", "codec_bits": 4, "algorithm": "quafl"}
-    wrapped = result_of(changed(SHORT, narrow), digits).runs[0].wrapped_messages
+    wrapped = result_of(changed(SHORT, narrow), digits).runs[0].decoding_failures
     assert 0 < wrapped <= 2 * 30 * 3  # two messages a contact
 
 

@@ -19,4 +19,4 @@ def test_a_round_that_ends_after_the_horizon_serves_nobody() -> None:
     assert whole.runs[0].time > 100.0
     assert whole.runs[0].loss != cut.runs[0].loss
     assert whole.final("loss") == cut.final("loss")
-    assert whole.served == cut.served
+    assert whole.client_scores == cut.client_scores

@@ -22,9 +22,9 @@ from favano.records.chain import link
 from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
 from favano.run import repetition
 from favano.run.samples import Samples
-from favano.run.statement import read_statements
+from favano.run.stored_result import read_statements
 from favano.run.verification import verify
-from favano.schedule import Arrival
+from favano.schedule import Buffered
 from favano.specification.keys import Keys
 from tests.cli.test_repeat import contents
 
@@ -335,11 +335,13 @@ class Own(favano.Method[favano.ModelState]):
     linear = True
     part: float = favano.option(1.0, "how far the server goes")
 
-    def policy(self) -> Arrival:
-        return self.world.arrivals(hand_out="flush")
+    def policy(self) -> Buffered:
+        return self.context.buffered(hand_out="flush")
 
-    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
-        return favano.ModelState(state.model + self.part * (answers.end - answers.start).mean(0))
+    def aggregate(
+        self, state: favano.ModelState, updates: favano.ClientUpdates
+    ) -> favano.ModelState:
+        return favano.ModelState(state.model + self.part * (updates.end - updates.start).mean(0))
 
 
 class Other(Own):
@@ -347,8 +349,10 @@ class Other(Own):
 
     name = "own"
 
-    def update(self, state: favano.ModelState, answers: favano.Answers) -> favano.ModelState:
-        return favano.ModelState(answers.end.mean(0))
+    def aggregate(
+        self, state: favano.ModelState, updates: favano.ClientUpdates
+    ) -> favano.ModelState:
+        return favano.ModelState(updates.end.mean(0))
 
 
 def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:

@@ -128,9 +128,8 @@ def optimiser_of(entry: Entry, net: nn.Module) -> torch.optim.Optimizer:
     rate = float(str(keys.pop("learning_rate", RATE)))
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     kind = kinds[str(keys.pop("optimiser", "sgd"))]
-    return kind(
-        [parameter for parameter in net.parameters() if parameter.requires_grad], lr=rate, **keys
-    )  # type: ignore[no-any-return]
+    trained = [parameter for parameter in net.parameters() if parameter.requires_grad]
+    return kind(trained, lr=rate, **keys)  # type: ignore[no-any-return]
 
 
 def forced(monkeypatch: pytest.MonkeyPatch) -> None:

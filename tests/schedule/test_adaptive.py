@@ -8,14 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
-from favano.schedule import Adaptive, Arrival, Latency, Schedule, Unrolling, check_schedule, plan
+from favano.schedule import (
+    Adaptive,
+    Buffered,
+    GrowingTimeline,
+    Latency,
+    Schedule,
+    check_schedule,
+    plan,
+)
 from favano.timing import (
+    ClientSpeeds,
     Deterministic,
     Exponential,
-    Fleet,
     Geometric,
     Trace,
-    make_fleet,
+    client_speeds,
     traced_fleet,
     two_speeds,
 )
@@ -25,37 +33,37 @@ def test_three_updates_by_hand() -> None:
     """Client 0 takes 2 a step, client 1 takes 5; latency 3. Jobs of 2 steps, then as told."""
     fleet = traced_fleet(Trace((np.array([2.0]), np.array([5.0]))))
     policy = Adaptive(local_steps=2, most_steps=9)
-    unrolling = Unrolling(policy, fleet, 25.0, 0)
-    first = unrolling.schedule
+    growing = GrowingTimeline(policy, fleet, 25.0, 0)
+    first = growing.schedule
     assert (first.updates, first.jobs, len(first.client)) == (1, 1, 2)
     assert first.time.tolist() == [7.0]  # 3 + 2 * 2
-    unrolling.go_on(np.array([1]))  # client 0: 7 + 3 + 2 = 12, before client 1 at 13
-    assert unrolling.schedule.time.tolist() == [7.0, 12.0]
-    unrolling.go_on(np.array([4]))  # client 0: 12 + 3 + 8 = 23
-    assert unrolling.schedule.time.tolist() == [7.0, 12.0, 13.0]
-    unrolling.go_on(np.array([3]))  # client 1: 13 + 3 + 15 = 31, past the horizon
-    unrolling.go_on(np.array([1]))  # client 0: 23 + 3 + 2 = 28, too
-    assert unrolling.ended
-    whole = unrolling.schedule
+    growing.extend(np.array([1]))  # client 0: 7 + 3 + 2 = 12, before client 1 at 13
+    assert growing.schedule.time.tolist() == [7.0, 12.0]
+    growing.extend(np.array([4]))  # client 0: 12 + 3 + 8 = 23
+    assert growing.schedule.time.tolist() == [7.0, 12.0, 13.0]
+    growing.extend(np.array([3]))  # client 1: 13 + 3 + 15 = 31, past the horizon
+    growing.extend(np.array([1]))  # client 0: 23 + 3 + 2 = 28, too
+    assert growing.ended
+    whole = growing.schedule
     check_schedule(whole)
     assert whole.time.tolist() == [7.0, 12.0, 13.0, 23.0]
     used = slice(0, whole.jobs)
     assert whole.client[used].tolist() == [0, 0, 1, 0]
     assert whole.steps[used].tolist() == [2, 1, 2, 4]
-    assert whole.base[used].tolist() == [-1, 0, -1, 1]
+    assert whole.start_version[used].tolist() == [-1, 0, -1, 1]
     assert whole.first_step[used].tolist() == [0, 2, 0, 3]
     assert whole.begin[used].tolist() == [0.0, 7.0, 0.0, 12.0]
     assert sorted(whole.client[whole.jobs :].tolist()) == [0, 1]
-    assert sorted(whole.base[whole.jobs :].tolist()) == [2, 3]
+    assert sorted(whole.start_version[whole.jobs :].tolist()) == [2, 3]
     assert sorted(whole.steps[whole.jobs :].tolist()) == [1, 3]
 
 
-def unchanged(policy: Adaptive, fleet: Fleet, horizon: float) -> Schedule:
+def unchanged(policy: Adaptive, fleet: ClientSpeeds, horizon: float) -> Schedule:
     """What comes out if every job is as long as the first."""
-    unrolling = Unrolling(policy, fleet, horizon, 3)
-    while not unrolling.ended:
-        unrolling.go_on(np.array([policy.local_steps]))
-    return unrolling.schedule
+    growing = GrowingTimeline(policy, fleet, horizon, 3)
+    while not growing.ended:
+        growing.extend(np.array([policy.local_steps]))
+    return growing.schedule
 
 
 @pytest.mark.parametrize("latency", ["client", "server", "none"])
@@ -64,7 +72,7 @@ def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> Non
         fleet = two_speeds(12, law=law, seed=3)
         policy = Adaptive(local_steps=4, most_steps=4, latency=latency)
         grown = unchanged(policy, fleet, 300.0)
-        fixed = Arrival(buffer=1, local_steps=4, hand_out="flush", latency=latency)
+        fixed = Buffered(buffer=1, local_steps=4, hand_out="flush", latency=latency)
         expected = plan(fixed, fleet, horizon=300, seed=3)
         assert plan(policy, fleet, horizon=300, seed=3).time.tolist() == expected.time.tolist()
         assert grown.updates == expected.updates > 30
@@ -86,32 +94,32 @@ def test_whatever_is_said_the_schedule_could_have_happened(
     means: list[float], lengths: list[int], latency: Latency, seed: int
 ) -> None:
     """And what is known at any moment stays true."""
-    fleet = make_fleet(np.array(means))
+    fleet = client_speeds(np.array(means))
     policy = Adaptive(local_steps=2, most_steps=7, latency=latency)
-    unrolling = Unrolling(policy, fleet, 60.0, seed)
+    growing = GrowingTimeline(policy, fleet, 60.0, seed)
     numbered: list[int] = []
-    while not unrolling.ended:
-        known = unrolling.schedule
+    while not growing.ended:
+        known = growing.schedule
         check_schedule(known)
         version = known.updates - 1
         before = {name: getattr(known, name)[: known.updates].copy() for name in ("client", "base")}
-        unrolling.go_on(np.array([lengths[version % len(lengths)]]))
-        jobs, used, begun = unrolling.known, unrolling.jobs(version), unrolling.begun(version)
+        growing.extend(np.array([lengths[version % len(lengths)]]))
+        jobs, used, begun = growing.known, growing.jobs(version), growing.begun(version)
         assert jobs.client[used].tolist() == jobs.client[begun].tolist() == [known.client[version]]
-        assert jobs.base[used].tolist() == [known.base[version]]
-        assert jobs.base[begun].tolist() == [version]
+        assert jobs.start_version[used].tolist() == [known.start_version[version]]
+        assert jobs.start_version[begun].tolist() == [version]
         assert jobs.client[: len(numbered)].tolist() == numbered
-        numbered, after = jobs.client.tolist(), unrolling.schedule
+        numbered, after = jobs.client.tolist(), growing.schedule
         for name, values in before.items():
             assert getattr(after, name)[: len(values)].tolist() == values.tolist()
-    check_schedule(unrolling.schedule)
-    assert isinstance(unrolling.schedule, Schedule)
+    check_schedule(growing.schedule)
+    assert isinstance(growing.schedule, Schedule)
 
 
 def test_p16_renumbering_clients_renumbers_the_schedule() -> None:
     fleet = two_speeds(10, seed=5)
     order = np.random.default_rng(0).permutation(10)
-    other = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    other = ClientSpeeds(fleet.mean[order], fleet.law, fleet.streams[order])
     policy = Adaptive(local_steps=3, most_steps=3)
     plain, moved = unchanged(policy, fleet, 200.0), unchanged(policy, other, 200.0)
     assert moved.time.tolist() == plain.time.tolist()

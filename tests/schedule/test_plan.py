@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 
 from favano.errors import BadInput
 from favano.schedule import (
-    Arrival,
-    Barrier,
+    Buffered,
     HandOut,
     Policy,
-    Poll,
+    Polling,
+    Rounds,
     Schedule,
-    Window,
+    Windowed,
     expected_jobs,
     plan,
     save_schedule,
 )
 from favano.timing import (
+    ClientSpeeds,
     Deterministic,
     Exponential,
-    Fleet,
     Geometric,
     LogNormal,
     StepLaw,
-    make_fleet,
+    client_speeds,
     two_speeds,
 )
 
@@ -39,10 +39,10 @@ LAWS: list[StepLaw] = [Geometric(), Exponential(), Deterministic(), LogNormal(0.
 
 
 @st.composite
-def fleets(draw: st.DrawFn) -> Fleet:
+def fleets(draw: st.DrawFn) -> ClientSpeeds:
     clients = draw(st.integers(1, 25))
     means = draw(st.lists(st.floats(1, 30), min_size=clients, max_size=clients))
-    return make_fleet(np.array(means), draw(st.sampled_from(LAWS)))
+    return client_speeds(np.array(means), draw(st.sampled_from(LAWS)))
 
 
 @st.composite
@@ -51,7 +51,7 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
     steps = draw(st.integers(1, 8))
     selected = draw(st.integers(1, clients))
     if kind == "poll":
-        return Poll(
+        return Polling(
             selected=selected,
             local_steps=steps,
             interruption=draw(st.sampled_from(["redraw", "resume", "keep"])),
@@ -62,7 +62,7 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
             step_count=draw(st.sampled_from(["durations", "literal", "literal-zero"])),
         )
     if kind == "barrier":
-        return Barrier(
+        return Rounds(
             selected=selected,
             local_steps=steps,
             wait_for=draw(st.none() | st.integers(1, selected)),
@@ -72,10 +72,10 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
             drop_last=draw(st.booleans()),
         )
     if kind == "window":
-        return Window(period=draw(st.floats(1, 40)), local_steps=steps)
+        return Windowed(period=draw(st.floats(1, 40)), local_steps=steps)
     hand_out: HandOut = draw(st.sampled_from(["flush", "arrival", "idle", "uniform"]))
     concurrency = draw(st.integers(1, clients))
-    return Arrival(
+    return Buffered(
         buffer=draw(st.integers(1, concurrency)),
         local_steps=steps,
         hand_out=hand_out,
@@ -89,42 +89,44 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
 @settings(max_examples=300)
-def test_any_schedule_could_have_happened(data: st.DataObject, fleet: Fleet, seed: int) -> None:
+def test_any_schedule_could_have_happened(
+    data: st.DataObject, fleet: ClientSpeeds, seed: int
+) -> None:
     """Written out independently of `check_schedule`, which the constructor has run already."""
     policy = data.draw(policies(fleet.clients))
     schedule = plan(policy, fleet, horizon=data.draw(st.floats(5, 300)), seed=seed)
     for job in range(len(schedule.client)):
-        base, visit = schedule.base[job], schedule.visit[job]
-        assert -1 <= base < visit <= schedule.updates
+        base, used_by = schedule.start_version[job], schedule.used_by[job]
+        assert -1 <= base < used_by <= schedule.updates
         assert 0 <= schedule.steps[job] <= schedule.local_steps
         if base >= 0:  # no job starts before its base exists
             assert schedule.begin[job] >= schedule.time[base]
-        if visit < schedule.updates:
-            assert schedule.begin[job] <= schedule.finish[job] <= schedule.time[visit]
+        if used_by < schedule.updates:
+            assert schedule.begin[job] <= schedule.finish[job] <= schedule.time[used_by]
     for client in range(fleet.clients):  # no client in two jobs at once
         mine = np.flatnonzero(schedule.client == client)
         mine = mine[np.lexsort((schedule.first_step[mine], schedule.begin[mine]))]
         assert (schedule.finish[mine[:-1]] <= schedule.begin[mine[1:]]).all()
         made = schedule.first_step[mine[:-1]] + schedule.steps[mine[:-1]]
         assert (schedule.first_step[mine[1:]] >= made).all()  # batches are never used twice
-    if isinstance(policy, Poll) or (isinstance(policy, Barrier) and policy.deadline is None):
+    if isinstance(policy, Polling) or (isinstance(policy, Rounds) and policy.deadline is None):
         size = policy.selected
-        if isinstance(policy, Barrier) and policy.wait_for is not None:
+        if isinstance(policy, Rounds) and policy.wait_for is not None:
             size = policy.wait_for
         sets = schedule.client[: schedule.jobs].reshape(schedule.updates, size)
         assert all(len(set(row)) == size for row in sets.tolist())
-    if isinstance(policy, Arrival) and not policy.flush_at_end:
-        assert (np.bincount(schedule.visit[: schedule.jobs]) == policy.buffer).all()
+    if isinstance(policy, Buffered) and not policy.flush_at_end:
+        assert (np.bincount(schedule.used_by[: schedule.jobs]) == policy.buffer).all()
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
 @settings(max_examples=100)
 def test_p16_renumbering_clients_renumbers_the_schedule(
-    data: st.DataObject, fleet: Fleet, seed: int
+    data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:
     policy = data.draw(policies(fleet.clients))
     order = np.array(data.draw(st.permutations(range(fleet.clients))), dtype=np.int64)
-    renumbered = Fleet(fleet.mean[order], fleet.law, fleet.streams[order])
+    renumbered = ClientSpeeds(fleet.mean[order], fleet.law, fleet.streams[order])
     plain = plan(policy, fleet, horizon=150, seed=seed)
     other = plan(policy, renumbered, horizon=150, seed=seed)
     assert other.time.tolist() == plain.time.tolist()
@@ -134,7 +136,7 @@ def test_p16_renumbering_clients_renumbers_the_schedule(
 
 
 def test_a_plan_does_not_depend_on_what_was_planned_before() -> None:
-    policy = Poll(selected=5, local_steps=4)
+    policy = Polling(selected=5, local_steps=4)
     first = plan(policy, two_speeds(20), horizon=200, seed=1)
     plan(policy, two_speeds(20), horizon=500, seed=2)
     longer = plan(policy, two_speeds(20), horizon=400, seed=1)
@@ -157,7 +159,7 @@ def test_changing_s_does_not_change_a_clients_draws() -> None:
 
 
 def test_every_array_is_saved(tmp_path: Path) -> None:
-    schedule = plan(Poll(selected=5, local_steps=4), two_speeds(20), horizon=100, seed=0)
+    schedule = plan(Polling(selected=5, local_steps=4), two_speeds(20), horizon=100, seed=0)
     save_schedule(schedule, tmp_path / "schedule.npz")
     with np.load(tmp_path / "schedule.npz", allow_pickle=False) as archive:
         assert set(archive) == set(vars(schedule))
@@ -166,11 +168,11 @@ def test_every_array_is_saved(tmp_path: Path) -> None:
 
 
 def test_impossible_schedules_are_refused() -> None:
-    good = plan(Poll(selected=2, local_steps=4), two_speeds(5), horizon=50, seed=0)
+    good = plan(Polling(selected=2, local_steps=4), two_speeds(5), horizon=50, seed=0)
     arrays = dict(vars(good))
     for name, wrong, rule in (
         ("steps", good.steps + 5, r"steps: must be 0..4"),
-        ("base", good.visit, "a job must start before the update that uses it"),
+        ("base", good.used_by, "a job must start before the update that uses it"),
         ("client", good.client + 4, r"client: must be 0..4"),
         ("begin", good.begin - 1, "a job's base must exist"),
         ("time", good.time[::-1], "updates must be in order of time"),
@@ -183,14 +185,14 @@ def test_impossible_schedules_are_refused() -> None:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (Poll(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
-        (Barrier(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
+        (Polling(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
+        (Rounds(selected=11, local_steps=1), r"selected=11: need 1..clients \(10\)"),
         (
-            Arrival(buffer=1, local_steps=1, hand_out="idle", concurrency=11),
+            Buffered(buffer=1, local_steps=1, hand_out="idle", concurrency=11),
             r"concurrency=11: need 1..clients \(10\)",
         ),
         (
-            Arrival(buffer=5, local_steps=1, hand_out="flush", concurrency=4),
+            Buffered(buffer=5, local_steps=1, hand_out="flush", concurrency=4),
             r"buffer=5: need 1..4, the clients at work, or the buffer never fills",
         ),
     ],
@@ -202,7 +204,7 @@ def test_policies_that_do_not_fit_the_fleet_are_refused(policy: Policy, message:
 
 def test_horizon_must_be_positive() -> None:
     with pytest.raises(BadInput, match="horizon=0: need a positive time"):
-        plan(Poll(selected=1, local_steps=1), two_speeds(2), horizon=0, seed=0)
+        plan(Polling(selected=1, local_steps=1), two_speeds(2), horizon=0, seed=0)
 
 
 def test_a_plan_of_many_clients_needs_little_memory() -> None:
@@ -221,12 +223,12 @@ def test_a_plan_of_many_clients_needs_little_memory() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        Poll(selected=5, local_steps=4),
-        Barrier(selected=5, local_steps=4),
-        Barrier(selected=5, local_steps=4, deadline=10.0),
-        Window(period=9.0, local_steps=4),
-        Arrival(buffer=3, local_steps=4, hand_out="idle", concurrency=6),
-        Arrival(buffer=1, local_steps=4, hand_out="flush"),
+        Polling(selected=5, local_steps=4),
+        Rounds(selected=5, local_steps=4),
+        Rounds(selected=5, local_steps=4, deadline=10.0),
+        Windowed(period=9.0, local_steps=4),
+        Buffered(buffer=3, local_steps=4, hand_out="idle", concurrency=6),
+        Buffered(buffer=1, local_steps=4, hand_out="flush"),
     ],
 )
 def test_the_cost_of_a_plan_is_known_before(policy: Policy) -> None:

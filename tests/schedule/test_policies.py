@@ -7,31 +7,34 @@ from collections.abc import Callable
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Arrival, Barrier, Poll, Window
+from favano.schedule import Buffered, Polling, Rounds, Windowed
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Poll(selected=0, local_steps=1), "selected=0: need at least 1"),
-        (lambda: Poll(selected=1, local_steps=0), "local_steps=0: need at least 1"),
-        (lambda: Poll(selected=1, local_steps=1, waiting_time=-1), "waiting_time=-1: need a time"),
+        (lambda: Polling(selected=0, local_steps=1), "selected=0: need at least 1"),
+        (lambda: Polling(selected=1, local_steps=0), "local_steps=0: need at least 1"),
         (
-            lambda: Poll(selected=1, local_steps=1, waiting_time=0, interaction_time=0),
+            lambda: Polling(selected=1, local_steps=1, waiting_time=-1),
+            "waiting_time=-1: need a time",
+        ),
+        (
+            lambda: Polling(selected=1, local_steps=1, waiting_time=0, interaction_time=0),
             "need a positive server step",
         ),
-        (lambda: Barrier(selected=3, local_steps=1, wait_for=4), r"buffer=4: need 1..selected"),
-        (lambda: Barrier(selected=3, local_steps=1, deadline=0), "deadline=0: need a positive"),
-        (lambda: Arrival(buffer=0, local_steps=1, hand_out="flush"), "buffer=0: need at least 1"),
+        (lambda: Rounds(selected=3, local_steps=1, wait_for=4), r"buffer=4: need 1..selected"),
+        (lambda: Rounds(selected=3, local_steps=1, deadline=0), "deadline=0: need a positive"),
+        (lambda: Buffered(buffer=0, local_steps=1, hand_out="flush"), "buffer=0: need at least 1"),
         (
-            lambda: Arrival(buffer=1, local_steps=1, hand_out="flush", concurrency=0),
+            lambda: Buffered(buffer=1, local_steps=1, hand_out="flush", concurrency=0),
             "concurrency=0: need at least 1",
         ),
         (
-            lambda: Arrival(buffer=1, local_steps=1, hand_out="flush", max_staleness=-1),
+            lambda: Buffered(buffer=1, local_steps=1, hand_out="flush", max_staleness=-1),
             "max_staleness=-1: need at least 0",
         ),
-        (lambda: Window(period=0, local_steps=1), "period=0: need a positive time"),
+        (lambda: Windowed(period=0, local_steps=1), "period=0: need a positive time"),
     ],
 )
 def test_refused(make: Callable[[], object], message: str) -> None:

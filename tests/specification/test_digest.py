@@ -320,10 +320,10 @@ class Digested(favano.Method):
     concurrency: int | None = favano.option(None, "of no matter")
 
     def policy(self):
-        return self.world.rounds()
+        return self.context.rounds()
 
-    def update(self, state, answers):
-        return favano.ModelState(answers.end.mean(0))
+    def aggregate(self, state, updates):
+        return favano.ModelState(updates.end.mean(0))
 '''
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from favano.specification.optimiser_words import optimiser_words
+from favano.specification.optimiser_words import describe_optimiser
 from favano.specification.spec import make_spec
 
 
@@ -22,4 +22,4 @@ from favano.specification.spec import make_spec
     ],
 )
 def test_words(keys: dict[str, object], words: str | None) -> None:
-    assert optimiser_words(make_spec(keys)) == words
+    assert describe_optimiser(make_spec(keys)) == words

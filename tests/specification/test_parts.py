@@ -9,7 +9,7 @@ import pytest
 
 from favano.errors import BadInput
 from favano.options import LIMIT
-from favano.specification.parts import FleetPart, TrainingPart
+from favano.specification.parts import Fleet, TrainingPart
 from favano.specification.spec import changed, make_spec
 
 
@@ -89,7 +89,7 @@ def test_a_schedule_ends_at_its_length_or_with_the_run() -> None:
 def test_a_trace_says_how_many_clients_there_are_and_how_fast(tmp_path: Path) -> None:
     path = tmp_path / "fleet.csv"
     path.write_text("client,duration\n0,1.5\n0,2.5\n1,4.0\n2,0.5\n")
-    fleet = FleetPart.trace(path)
+    fleet = Fleet.trace(path)
     assert (fleet.clients, fleet.step_law) == (3, f"trace:{path}")
     for key, value in {"fast_fraction": 0.5, "slow_mean": 3.0, "speed_order": "slow-first"}.items():
         with pytest.raises(BadInput, match=f"{key}=.*has no effect with a trace"):

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.methods import Answers, Method, ModelState, our_methods
+from favano.methods import ClientUpdates, Method, ModelState, our_methods
 from favano.options import option, options_of
 from favano.planning.planned import bind_method
 from favano.quantisation import Recipe
-from favano.schedule import Arrival, Barrier
+from favano.schedule import Buffered, Rounds
 from favano.specification.presets import PRESETS, resolve
 from favano.specification.spec import Spec, make_spec, part_options
 from tests.specs import complete
@@ -161,10 +161,10 @@ def at_work(**keys: object) -> tuple[object, object]:
     """Clients at work, and the step of the server on one of them."""
     method = bind_method(complete(**keys), 0)
     policy = method.policy()
-    assert isinstance(policy, Arrival)
+    assert isinstance(policy, Buffered)
     first, zero = np.zeros(1, dtype=np.int64), torch.zeros(1, 1)
-    answers = Answers(first, first + 1, first, np.ones(1), 0, zero + 1, zero)
-    model = method.update(method.init(torch.zeros(1)), answers).model
+    updates = ClientUpdates(first, first + 1, first, np.ones(1), 0, zero + 1, zero)
+    model = method.aggregate(method.init(torch.zeros(1)), updates).model
     return policy.concurrency, -float(model[0])
 
 
@@ -241,10 +241,10 @@ class Clashing(Method[ModelState]):
 
     momentum: float = option(0.5, "how fast")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from favano.report import collect
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Run, make
+from favano.studies.experiment import Experiment, StudyRun, make
 from favano.studies.request import Request
 from tests.run.small import SMALL, reproduce_small, small_runs
 
 
-def wild_runs(seeds: int) -> list[Run]:
+def wild_runs(seeds: int) -> list[StudyRun]:
     run = small_runs(seeds)[1]
     keys = {"learning_rate": 1e25, "non_finite": "skip"}
-    return [Run(run.reading, run.column, make(run.spec, keys))]
+    return [StudyRun(run.reading, run.column, make(run.spec, keys))]
 
 
 def refuse(constant: str) -> None:

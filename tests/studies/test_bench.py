@@ -8,7 +8,7 @@ import pytest
 from favano.errors import BadInput
 from favano.planning.planned import plan_seeds
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given, make_spec
+from favano.specification.spec import Spec, make_spec, required
 from favano.studies.bench import Effort, _pilot, _Sample, _System, bench, bench_samples
 from favano.training import default_kernels
 from tests.specs import spec_of
@@ -55,7 +55,7 @@ def system_of(speed: float, start: float, called: list[float]) -> _System:
     """Makes one update per unit of time, of one local step; the first time takes longer."""
 
     def measure(spec: Spec) -> _Sample:
-        horizon = given(spec.run.horizon)
+        horizon = required(spec.run.horizon)
         called.append(horizon)
         first = start if len(called) == 1 else 0.1 * start
         return _Sample(speed, horizon / speed, first, {}, None)
@@ -67,7 +67,7 @@ def test_a_sample_takes_the_time_given_whatever_the_speed() -> None:
     for speed in (1.0, 1000.0, 250_000.0):
         called: list[float] = []
         pilot = _pilot(system_of(speed, 30.0, called), seconds=5.0)
-        assert given(pilot.spec.run.horizon) == pytest.approx(max(20.0, 5 * speed))
+        assert required(pilot.spec.run.horizon) == pytest.approx(max(20.0, 5 * speed))
         assert pilot.first.start_up == 30.0
         assert called[-1] / speed >= 0.25 * 5.0
         assert len(called) <= 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from favano.errors import BadInput
-from favano.studies.experiment import PAPER, Run, make, prepared, read_otherwise
+from favano.studies.experiment import PAPER, StudyRun, make, prepared, read_otherwise
 from favano.studies.paper.table_2 import table_2
 from tests.run.small import SMALL, small_runs
 from tests.specs import complete
@@ -13,9 +13,9 @@ from tests.specs import complete
 
 def test_a_digest_is_that_of_the_specification_alone() -> None:
     spec = complete(dataset="mnist", algorithm="fedbuff", seed=3)
-    assert Run("a", "b", spec).digest == Run("c", "d", spec).digest
+    assert StudyRun("a", "b", spec).digest == StudyRun("c", "d", spec).digest
     digests = {
-        Run("a", "b", make(spec, update)).digest
+        StudyRun("a", "b", make(spec, update)).digest
         for update in ({}, {"seed": 4}, {"device": "cuda"}, {"horizon": 4999.0}, {"buffer": 9})
     }
     assert len(digests) == 5
@@ -31,7 +31,7 @@ def test_digests_last() -> None:
 def test_digests_leave_out_what_has_its_default() -> None:
     spec = complete(dataset="mnist")
     same = complete(dataset="mnist", fast_mean=2.0, variance="start")
-    assert Run(PAPER, "", spec).digest == Run(PAPER, "", same).digest
+    assert StudyRun(PAPER, "", spec).digest == StudyRun(PAPER, "", same).digest
 
 
 def test_a_scale_shortens_the_run_and_thins_the_data() -> None:

@@ -20,7 +20,7 @@ from favano.studies.guarantees import (
     speed_laws,
     steps_document,
 )
-from favano.theory import Problem, estimates_of
+from favano.theory import TheoryProblem, estimates_of
 from tests.specs import spec_of
 
 PAPER = spec_of(dataset="mnist")
@@ -56,25 +56,25 @@ def test_recordings_of_one_mean_have_laws_of_their_own(tmp_path: Path) -> None:
 def test_documents_are_json_and_complete() -> None:
     case = make_case(PAPER)
     alpha = alpha_document(case)
-    bound = bound_document(case, Problem())
+    bound = bound_document(case, TheoryProblem())
     assert bound["rounds"] == 714
-    assert bounds_of(case, Problem()).run.assembled is None  # 0.5 is far outside the theory
-    rates = rates_of(case, Problem(), rounds=100).document
+    assert bounds_of(case, TheoryProblem()).run.assembled is None  # 0.5 is far outside the theory
+    rates = rates_of(case, TheoryProblem(), rounds=100).document
     assert rates["rounds"] == 100
     for document in (alpha, bound, rates):
         assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
 def test_the_best_rate_is_within_the_limits() -> None:
-    rates = rates_of(make_case(PAPER), Problem())
+    rates = rates_of(make_case(PAPER), TheoryProblem())
     assert rates.best <= rates.largest == min(each.limit for each in rates.sufficient)
-    many = rates_of(make_case(PAPER), Problem(), rounds=10**9)
+    many = rates_of(make_case(PAPER), TheoryProblem(), rounds=10**9)
     assert many.best < rates.best
     assert many.best == pytest.approx(many.lemma, rel=1)
 
 
 def test_table_one() -> None:
-    rows = {row.method: row for row in complexity_rows({}, Problem(), 0.1)}
+    rows = {row.method: row for row in complexity_rows({}, TheoryProblem(), 0.1)}
     assert list(rows) == ["fedavg", "fedbuff", "asyncsgd", "quafl", "favano"]
     assert rows["favano"].server_time == rows["quafl"].server_time == (7.0, 0.0)
     assert rows["fedavg"].server_time.error == 0
@@ -82,14 +82,14 @@ def test_table_one() -> None:
     assert rows["asyncsgd"].delays.largest > rows["asyncsgd"].delays.average > 0
     assert rows["fedavg"].time == rows["fedavg"].steps.total * rows["fedavg"].server_time.mean
     small = {"clients": 9, "selected": 3, "local_steps": 4, "buffer": 3}
-    document = complexity_document(small, Problem(), 0.1)
+    document = complexity_document(small, TheoryProblem(), 0.1)
     assert isinstance(document["methods"], dict)
     assert document["methods"].keys() == rows.keys()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
 def test_advice_for_a_specification() -> None:
-    advice = advice_of(make_case(spec_of()), estimates_of(Problem()), 0.5)
+    advice = advice_of(make_case(spec_of()), estimates_of(TheoryProblem()), 0.5)
     assert 1 <= advice.selected <= 30
     assert advice.time <= advice.present_time
 

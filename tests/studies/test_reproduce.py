@@ -10,14 +10,14 @@ import pytest
 
 from favano.errors import BadInput
 from favano.records import Entry, entries_from_csv, rates_tried
-from favano.run.place import ThisMachine
+from favano.run.backend import ThisMachine
 from favano.specification.spec import changed
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Reading, Run, prepared, seeded
+from favano.studies.experiment import Experiment, Reading, StudyRun, prepared, seeded
 from favano.studies.footprint import Footprint
 from favano.studies.reproduce import Stopped, _Meter, still_to_make
 from favano.studies.request import Request
-from favano.studies.search import Grid, Search
+from favano.studies.search import Search, SearchGrid
 from tests.run.small import FOOTPRINT, SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 
@@ -59,7 +59,7 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_runs_in_full_precision_and_in_few_bits_are_made_in_turn(tmp_path: Path) -> None:
-    def both(seeds: int) -> list[Run]:
+    def both(seeds: int) -> list[StudyRun]:
         keys = {**SHARED, **SETTINGS["iid"]}
         plain = seeded("full", "iid", keys, range(seeds))
         return [*plain, *seeded("few", "iid", {**keys, "quantise": "luq"}, range(seeds))]
@@ -188,9 +188,9 @@ class StopInSecondPool(Counter):
 
 
 def test_ctrl_c_keeps_runs_that_are_through_and_nothing_else(tmp_path: Path) -> None:
-    def runs(seeds: int) -> list[Run]:
+    def runs(seeds: int) -> list[StudyRun]:
         first, second = small_runs(1)[:2]
-        return [first, Run("", "iid", changed(second.spec, {"normalise": True}))]
+        return [first, StudyRun("", "iid", changed(second.spec, {"normalise": True}))]
 
     two = Experiment("two", "Two", runs, 1, SMALL.lines, {"iid": "IID"})
     with pytest.raises(Stopped):
@@ -219,10 +219,10 @@ def test_few_at_once_are_kept_before_the_next_begin(tmp_path: Path) -> None:
 
 
 def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:
-    def runs(seeds: int) -> list[Run]:
+    def runs(seeds: int) -> list[StudyRun]:
         wild = small_runs(seeds)[1]
         spec = changed(wild.spec, {"learning_rate": 1e30})
-        return [Run(wild.reading, wild.column, spec)]
+        return [StudyRun(wild.reading, wild.column, spec)]
 
     wild = Experiment("wild", "Wild", runs, 1, SMALL.lines, {"iid": "IID"}, figures=SMALL.figures)
     reproduce_small(tmp_path, Request(), experiments=[wild])
@@ -236,8 +236,8 @@ def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:
 
 SEARCH = Search(
     {
-        "fedavg": Grid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0)),
-        "favano": Grid(client=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), server=(1.0,)),
+        "fedavg": SearchGrid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0)),
+        "favano": SearchGrid(client=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), server=(1.0,)),
     },
     holdout=287,
     seeds=2,

@@ -10,14 +10,14 @@ import pytest
 
 from favano.engine import Step, engine
 from favano.run import engines
-from favano.run.engines import Group, Share, on_stacks
+from favano.run.engines import Group, MemoryShare, on_stacks
 from favano.run.runner import run_together
 from favano.run.samples import load_samples, named_model
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
-from favano.studies.stopwatch import Stopwatch
-from favano.training import Finished, FlatModel, LaneStack, LaunchResult, Made, StackLanes
+from favano.studies.stopwatch import BenchStopwatch
+from favano.training import Finished, FlatModel, LaneStack, LaunchResult, StackLanes, StepsDone
 from favano.types import Ints
 
 
@@ -30,16 +30,16 @@ class Clock:
         return self.now
 
 
-def watched(start: float, updates: list[tuple[float, int]], begun: float = 1.0) -> Stopwatch:
+def watched(start: float, updates: list[tuple[float, int]], begun: float = 1.0) -> BenchStopwatch:
     """A run that was called at `start`, with updates at these times, after so many steps."""
     clock = Clock()
     clock.now = start
-    watch = Stopwatch(clock)
+    watch = BenchStopwatch(clock)
     clock.now = begun
     watch.begin(sum(steps for _, steps in updates))
     for time, steps in updates:
         clock.now = time
-        watch.made(Made(steps, time))
+        watch.made(StepsDone(steps, time))
         watch.advance("run", steps, 0.0)
     watch.end()
     return watch
@@ -75,10 +75,10 @@ def test_the_rate_is_that_from_the_first_update_on() -> None:
 def test_a_host_that_is_late_changes_no_rate() -> None:
     """Lanes make 10 steps per second; the host is busy from 3 s to 13 s."""
     clock = Clock()
-    watch = Stopwatch(clock)
+    watch = BenchStopwatch(clock)
     for second in range(1, 41):
         clock.now = 13.0 if 3 < second < 13 else float(second)
-        watch.made(Made(10, float(second)))
+        watch.made(StepsDone(10, float(second)))
         watch.advance("run", 10, 0.0)
     assert (watch.rate, watch.steady_rate) == (10.0, 10.0)
 
@@ -114,7 +114,7 @@ class Device:
                 return None
             arrival = arrivals.popleft()
             self.clock.now = max(self.clock.now, arrival)
-            return finished._replace(made=Made(finished.made.steps, arrival))
+            return finished._replace(made=StepsDone(finished.made.steps, arrival))
 
         stack._launch, stack.launch = self.train, timed_launch  # type: ignore[method-assign]
         lanes.collect = timed_collect  # type: ignore[method-assign]
@@ -136,14 +136,14 @@ def test_the_speed_of_a_device_is_found_in_a_short_run(
     def steps(
         flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
     ) -> Iterator[Iterator[Step]]:
-        yield on_stacks(runs, device.lanes(flat, runs, capacity), Share(len(runs), 64, 0))
+        yield on_stacks(runs, device.lanes(flat, runs, capacity), MemoryShare(len(runs), 64, 0))
 
     monkeypatch.setattr(engines, "_steps", steps)
     monkeypatch.setattr(engine, "perf_counter", device.clock)
     keys = {"dataset": "digits", "horizon": 65.0, "evaluate_every": 65.0, "seeds": 10}
     spec = resolve(make_spec({**keys, "algorithm": "favano", "batch_size": 2}))
     digits = load_samples(spec)
-    watch = Stopwatch(device.clock)
+    watch = BenchStopwatch(device.clock)
     model = named_model(spec, digits)
     run_together([spec], digits, model, progress=watch, on_steps=watch.made, audits=False)
     assert watch.steady_rate == pytest.approx(device.speed)

@@ -12,11 +12,11 @@ import pytest
 from favano.errors import BadInput
 from favano.records import Entry, entries_from_csv, rates_tried
 from favano.specification.digest import server_rate
-from favano.specification.spec import given
+from favano.specification.spec import required
 from favano.studies.catalogue import EXPERIMENTS
-from favano.studies.experiment import Run
+from favano.studies.experiment import StudyRun
 from favano.studies.paper.search import PAPER_SEARCH
-from favano.studies.search import FIRST_SEED, Grid, Search
+from favano.studies.search import FIRST_SEED, Search, SearchGrid
 from favano.studies.tuning import finalist_runs, tuned_runs, tuning_runs
 from tests.run.small import small_runs
 
@@ -72,29 +72,29 @@ def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
 
 def test_a_shorter_search_has_a_share_of_the_time() -> None:
     runs = small_runs(1)
-    grids = dict.fromkeys(("favano", "fedavg"), Grid((1.0, 2.0), (1.0,)))
+    grids = dict.fromkeys(("favano", "fedavg"), SearchGrid((1.0, 2.0), (1.0,)))
     tried = tuning_runs(runs, Search(grids, holdout=100, time=0.25))
     assert {run.spec.run.horizon for run in runs} == {140.0}
     assert {run.spec.run.horizon for run in tried} == {35.0}
     with pytest.raises(BadInput, match="need equally many pairs for every method"):
-        Search({**grids, "quafl": Grid((1.0,), (1.0,))}, holdout=100)
+        Search({**grids, "quafl": SearchGrid((1.0,), (1.0,))}, holdout=100)
 
 
 def test_the_best_few_are_tried_to_the_end_and_decide() -> None:
     """The second best goes on and wins; the third, which would have won, does not."""
     runs = [run for run in small_runs(1) if (run.spec.name, run.column) == ("favano", "iid")]
-    grid = Grid((0.5, 1.0, 2.0), (1.0,))
+    grid = SearchGrid((0.5, 1.0, 2.0), (1.0,))
     search = Search({"favano": grid}, holdout=100, time=0.25, finalists=2)
 
-    def entries(runs: Sequence[Run], accuracy: Mapping[float, float]) -> list[Entry]:
-        rates = [given(run.spec.training.learning_rate) for run in runs]
+    def entries(runs: Sequence[StudyRun], accuracy: Mapping[float, float]) -> list[Entry]:
+        rates = [required(run.spec.training.learning_rate) for run in runs]
         return [
             Entry(run.reading, "favano", "iid", 1000, "complete", rate, 1.0, accuracy[rate])
             for run, rate in zip(runs, rates, strict=True)
         ]
 
     first, second, third = (
-        factor * given(runs[0].spec.training.learning_rate) for factor in grid[0]
+        factor * required(runs[0].spec.training.learning_rate) for factor in grid[0]
     )
     tried = entries(tuning_runs(runs, search), {first: 0.3, second: 0.2, third: 0.1})
     last = finalist_runs(runs, search, tried)

@@ -22,17 +22,17 @@ from hypothesis import strategies as st
 
 from favano.errors import BadInput
 from favano.planning.planned import plan_seed
-from favano.schedule import Barrier, Poll, Window, plan
+from favano.schedule import Polling, Rounds, Windowed, plan
 from favano.theory import job_windows, step_count
 from favano.timing import (
+    ClientSpeeds,
     Deterministic,
     Exponential,
-    Fleet,
     Geometric,
     LogNormal,
     StepLaw,
     Trace,
-    make_fleet,
+    client_speeds,
     traced_fleet,
 )
 from tests.specs import complete, read_by
@@ -78,7 +78,7 @@ def geometric(chance: float, random: Random) -> int:
     return count
 
 
-def polled(client: Client, policy: Poll, chance: float, random: Random) -> Iterator[int]:
+def polled(client: Client, policy: Polling, chance: float, random: Random) -> Iterator[int]:
     """The steps that a client has made at each of its contacts."""
     period, durations, left = sixtieths(policy.period), client.durations(random), None
     while True:
@@ -98,7 +98,7 @@ def polled(client: Client, policy: Poll, chance: float, random: Random) -> Itera
         yield made
 
 
-def in_rounds(client: Client, policy: Barrier, random: Random) -> Iterator[int]:
+def in_rounds(client: Client, policy: Rounds, random: Random) -> Iterator[int]:
     """The steps of a client's answers to rounds with a deadline."""
     assert policy.deadline is not None
     durations, deadline = client.durations(random), sixtieths(policy.deadline)
@@ -115,7 +115,7 @@ def in_rounds(client: Client, policy: Barrier, random: Random) -> Iterator[int]:
         yield made if whole or policy.at_deadline == "take" else 0
 
 
-def windows(client: Client, policy: Window, random: Random) -> Iterator[int]:
+def windows(client: Client, policy: Windowed, random: Random) -> Iterator[int]:
     """The windows that a client's jobs last."""
     durations, period = client.durations(random), sixtieths(policy.period)
     while True:
@@ -171,12 +171,12 @@ def clients(draw: st.DrawFn) -> Client:
 
 
 @st.composite
-def polls(draw: st.DrawFn) -> tuple[Poll, int]:
+def polls(draw: st.DrawFn) -> tuple[Polling, int]:
     """A policy and a number of clients."""
     count = draw(st.integers(1, 5))
     waiting, talking = draw(times(0)), draw(times(0))
     assume(waiting + talking > 0)
-    policy = Poll(
+    policy = Polling(
         selected=draw(st.integers(1, count)),
         local_steps=draw(st.integers(1, 5)),
         waiting_time=waiting / UNIT,
@@ -198,7 +198,7 @@ ONE_AND_THIRTY = Client(Trace((np.array([1.0, 30.0]),)), 930, (60, 1800))
 TIED = Client(Deterministic(), 54)
 
 
-def check_polls(client: Client, asked: tuple[Poll, int]) -> None:
+def check_polls(client: Client, asked: tuple[Polling, int]) -> None:
     """P(E > 0) and E[X]; refused where the package says that it has no exact law."""
     policy, count = asked
     literal = policy.step_count != "durations"
@@ -223,23 +223,23 @@ def check_polls(client: Client, asked: tuple[Poll, int]) -> None:
 
 
 @given(clients(), polls())
-@example(ONE_AND_THIRTY, (Poll(selected=1, local_steps=2), 1))
-@example(TIED, (Poll(selected=1, local_steps=3, waiting_time=0.6, interaction_time=0.3), 2))
+@example(ONE_AND_THIRTY, (Polling(selected=1, local_steps=2), 1))
+@example(TIED, (Polling(selected=1, local_steps=3, waiting_time=0.6, interaction_time=0.3), 2))
 @settings(FIXED, max_examples=FEW)
-def test_steps_between_polls(client: Client, asked: tuple[Poll, int]) -> None:
+def test_steps_between_polls(client: Client, asked: tuple[Polling, int]) -> None:
     check_polls(client, asked)
 
 
 @pytest.mark.slow
 @given(clients(), polls())
 @settings(FIXED, max_examples=THOUSANDS)
-def test_steps_between_thousands_of_polls(client: Client, asked: tuple[Poll, int]) -> None:
+def test_steps_between_thousands_of_polls(client: Client, asked: tuple[Polling, int]) -> None:
     check_polls(client, asked)
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> Barrier:
-    return Barrier(
+def rounds(draw: st.DrawFn) -> Rounds:
+    return Rounds(
         selected=1,
         local_steps=draw(st.integers(1, 5)),
         deadline=draw(times()) / UNIT,
@@ -248,7 +248,7 @@ def rounds(draw: st.DrawFn) -> Barrier:
     )
 
 
-def check_rounds(client: Client, policy: Barrier) -> None:
+def check_rounds(client: Client, policy: Rounds) -> None:
     """P(X > 0) and E[X] by a deadline."""
     if policy.round_time == "mean":
         client = Client(Deterministic(), client.mean)
@@ -266,14 +266,14 @@ def check_rounds(client: Client, policy: Barrier) -> None:
 
 @given(clients(), rounds())
 @settings(FIXED, max_examples=FEW)
-def test_steps_by_a_deadline(client: Client, policy: Barrier) -> None:
+def test_steps_by_a_deadline(client: Client, policy: Rounds) -> None:
     check_rounds(client, policy)
 
 
 @pytest.mark.slow
 @given(clients(), rounds())
 @settings(FIXED, max_examples=THOUSANDS)
-def test_steps_by_thousands_of_deadlines(client: Client, policy: Barrier) -> None:
+def test_steps_by_thousands_of_deadlines(client: Client, policy: Rounds) -> None:
     check_rounds(client, policy)
 
 
@@ -282,7 +282,7 @@ def check_windows(client: Client, steps: int, period: int) -> None:
     assume(not isinstance(client.law, OwnExponential))
     assume(not (isinstance(client.law, LogNormal) and client.law.spread > 1))
     expected = job_windows(client.law, mean_of(client), steps, period / UNIT)
-    policy = Window(period=period / UNIT, local_steps=steps)
+    policy = Windowed(period=period / UNIT, local_steps=steps)
     assert agrees(expected, lambda seed: map(float, windows(client, policy, Random(seed))))
 
 
@@ -302,7 +302,7 @@ def test_windows_of_thousands_of_jobs(client: Client, steps: int, period: int) -
 @given(clients(), polls(), st.booleans(), st.integers(0, 50))
 @settings(FIXED, max_examples=100)
 def test_the_planner_plays_every_step_as_by_hand(
-    client: Client, asked: tuple[Poll, int], zero: bool, seed: int
+    client: Client, asked: tuple[Polling, int], zero: bool, seed: int
 ) -> None:
     """Job by job, from the planner's own contacts and draws."""
     policy, count = replace(asked[0], starts_at_zero=zero, step_count="durations"), asked[1]
@@ -311,10 +311,10 @@ def test_the_planner_plays_every_step_as_by_hand(
     period, recorded = sixtieths(policy.period), isinstance(client.law, Trace)
     idle = policy.idle_in_interaction * sixtieths(policy.interaction_time)
     for who in range(count):
-        jobs = np.flatnonzero((schedule.client == who) & (schedule.visit < schedule.updates))
+        jobs = np.flatnonzero((schedule.client == who) & (schedule.used_by < schedule.updates))
         line, left, last = 0, None, 0
         for number, job in enumerate(jobs.tolist()):
-            tick = int(schedule.visit[job]) + (not zero)
+            tick = int(schedule.used_by[job]) + (not zero)
             room, now, made, last = (tick - last) * period - idle, 0.0, 0, tick
             while made < policy.local_steps:
                 place = line if recorded else number * policy.local_steps + made
@@ -340,10 +340,10 @@ def whole(time: float) -> float:
     return float(round(time)) if abs(time - round(time)) < 1e-6 else time
 
 
-def fleet_of(client: Client, count: int) -> Fleet:
+def fleet_of(client: Client, count: int) -> ClientSpeeds:
     if isinstance(client.law, Trace):
         return traced_fleet(Trace(client.law.rows * count))
-    return make_fleet(np.full(count, client.mean / UNIT), client.law)
+    return client_speeds(np.full(count, client.mean / UNIT), client.law)
 
 
 METHODS = [

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods.favano import Favano
-from favano.schedule import Poll, plan
+from favano.schedule import Polling, plan
 from favano.theory import (
-    Problem,
     Rule,
-    Setting,
+    TheoryProblem,
+    TheorySetting,
     bound_assembled,
     bound_full,
     bound_short,
@@ -66,13 +66,13 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
 
     From far away the first term of the bound counts; from the minimum, where F = 0, the others.
     """
-    fleet, policy = two_speeds(30, seed=4), Poll(selected=6, local_steps=6)
+    fleet, policy = two_speeds(30, seed=4), Polling(selected=6, local_steps=6)
     schedule = plan(policy, fleet, horizon=7 * 1500, seed=4)
     generator = torch.Generator().manual_seed(5)
     centre = torch.randn(30, 4, generator=generator, dtype=torch.float64)
     middle = centre.mean(dim=0)
     initial = middle + away
-    problem = Problem(
+    problem = TheoryProblem(
         smoothness=1.0,
         noise=SIGMA,
         dissimilarity=float((centre - middle).square().sum(dim=1).mean().sqrt()),
@@ -85,8 +85,8 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
     assert method.policy() == policy
     aggregator = make_aggregator(method, schedule, initial, rate)
     total, phi_bound, rounds = 0.0, 0.0, 0
-    for moment in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).moments():
-        spread = moment.clients.spread(moment.server)
+    for event in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).moments():
+        spread = event.clients.spread(event.server)
         gradient = float((spread.mean - middle).square().sum())  # of f at mu_t
         assert float(spread.distances[1]) <= phi_bound + 1e-12
         phi_bound = next_potential(where, problem, rate, potential=phi_bound, gradient=gradient)
@@ -105,7 +105,7 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
 
 @given(where=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=30)
-def test_units_and_order(where: Setting, problem: Problem) -> None:
+def test_units_and_order(where: TheorySetting, problem: TheoryProblem) -> None:
     rate, rounds = largest_rate(where, problem), 500
     for bound in (bound_short, bound_full, bound_assembled):
         assert has_unit(
@@ -120,7 +120,7 @@ def test_units_and_order(where: Setting, problem: Problem) -> None:
 
 @given(where=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=50)
-def test_units_of_the_constants(where: Setting, problem: Problem) -> None:
+def test_units_of_the_constants(where: TheorySetting, problem: TheoryProblem) -> None:
     rate = largest_rate(where, problem) / 2
     for name, f, x in (("c1", 1, -2), ("c2", -1, 2), ("c3", 1, 0), ("d1", -2, 4), ("d2", 0, 2)):
         assert has_unit(
@@ -131,23 +131,23 @@ def test_units_of_the_constants(where: Setting, problem: Problem) -> None:
 
 def test_what_the_statement_leaves_out() -> None:
     """The K^2 terms, and 2 * 2880 - 5600 = 160."""
-    where = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
-    problem = Problem(smoothness=2.0, noise=0.7, dissimilarity=1.3)
+    where = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
+    problem = TheoryProblem(smoothness=2.0, noise=0.7, dissimilarity=1.3)
     missing = full_expansion(where, problem).quadratic - printed_expansion(where, problem).quadratic
     steps = 8 * 4 * 400 * (0.49 + 4 * 1.69)
     assert missing == pytest.approx(steps + 160 * 1.35 * 4 * 400 * 1.69)
 
 
 def test_nothing_is_known_outside_the_proof() -> None:
-    where = Setting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
-    assert bound_assembled(where, Problem(), 1.001 / (4 * 36), 1000) == inf
-    assert bound_assembled(where, Problem(), 0.5, 1000) == inf
-    assert bound_assembled(where, Problem(), 1e-3, 1000) < inf
+    where = TheorySetting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
+    assert bound_assembled(where, TheoryProblem(), 1.001 / (4 * 36), 1000) == inf
+    assert bound_assembled(where, TheoryProblem(), 0.5, 1000) == inf
+    assert bound_assembled(where, TheoryProblem(), 1e-3, 1000) < inf
 
 
 def test_bad_input_is_refused_by_name() -> None:
-    where = Setting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
+    where = TheorySetting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
     with pytest.raises(BadInput, match="learning_rate=0: need a finite positive number"):
-        bound_full(where, Problem(), 0, 10)
+        bound_full(where, TheoryProblem(), 0, 10)
     with pytest.raises(BadInput, match=r"^rounds=0: need 1\.\.1e30$"):
-        bound_assembled(where, Problem(), 0.001, 0)
+        bound_assembled(where, TheoryProblem(), 0.001, 0)

@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.theory import (
     Form,
-    Problem,
     Rule,
     StepCount,
+    TheoryProblem,
     bound_full,
     bound_short,
     coefficients,
@@ -24,7 +24,7 @@ from favano.theory.coefficients import setting_of
 from favano.theory.steps import ClassLaw
 from favano.timing import Geometric, two_speeds
 
-POLICY = Poll(selected=20, local_steps=20)
+POLICY = Polling(selected=20, local_steps=20)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_published_numbers_of_a_client(
 def test_the_printed_b_is_too_small_where_few_steps_are_made(
     selected: int, printed: float, right: float
 ) -> None:
-    policy = Poll(selected=selected, local_steps=20)
+    policy = Polling(selected=selected, local_steps=20)
     slow = step_count(policy, clients=100, law=Geometric(), mean=16.0)
     assert coefficients(slow, "deterministic", "printed").b == pytest.approx(printed, abs=5.1e-4)
     assert coefficients(slow, "deterministic").b == pytest.approx(right, abs=5.1e-4)
@@ -77,7 +77,7 @@ def test_the_printed_theorem_is_false_where_few_steps_are_made() -> None:
     chance, rounds, runs = 0.02, 2000, 5_000
     law, still = (
         StepCount(np.array([1 - chance, chance])),
-        Problem(noise=0, dissimilarity=0, gap=0.5),
+        TheoryProblem(noise=0, dissimilarity=0, gap=0.5),
     )
     generator = np.random.default_rng(0)
     by_form = {}
@@ -122,7 +122,7 @@ def test_second_moment_lemma_with_dependent_steps(rule: Rule) -> None:
     B = sigma^2/K^2 + 16 L^2 ||w - mu||^2 + 8 ||grad f_i(mu)||^2, eta just below 1/(4 L K^2).
     """
     steps, sigma, draws, size = 6, 1.3, 40_000, 3
-    law = step_count(Poll(selected=3, local_steps=steps), clients=12, law=Geometric(), mean=5.0)
+    law = step_count(Polling(selected=3, local_steps=steps), clients=12, law=Geometric(), mean=5.0)
     rate = 0.99 / (4 * steps**2)
     generator = np.random.default_rng(1)
     start, mean = np.full(size, 0.8), np.zeros(size)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from favano.errors import BadInput
 from favano.theory import (
     Expansion,
-    Problem,
-    Setting,
+    TheoryProblem,
+    TheorySetting,
     best_rate,
     corollary,
     fewest_rounds,
@@ -58,8 +58,8 @@ def test_the_exact_optimum_is_one_and_is_better() -> None:
 
 def test_the_corollary_with_its_constants() -> None:
     """(6.8) written out, with the paper's own step-size cap d = 20 B^2 b K L s in its last term."""
-    where = Setting(clients=100, selected=20, local_steps=10, mean_a=0.34, b=1.35)
-    problem = Problem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.5, gap=3.0)
+    where = TheorySetting(clients=100, selected=20, local_steps=10, mean_a=0.34, b=1.35)
+    problem = TheoryProblem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.5, gap=3.0)
     eps, n, s, K, a, b = 0.2, 100, 20, 10, 0.34, 1.35
     F, L, sigma2, G2, B2 = 3.0, 2.0, 0.49, 1.69, 2.25
     rounds = rounds_to_target(where, problem, eps)
@@ -101,8 +101,8 @@ def test_the_last_term_is_that_of_the_proof_up_to_a_constant(
         middle = (low * high) ** 0.5
         low, high = (middle, high) if holds(middle) else (low, middle)
     steps = 2 * (n + 1) / s / low  # F = L = eps = 1
-    where = Setting(clients=n, selected=s, local_steps=K, mean_a=1.0, b=b)
-    problem = Problem(growth=growth)
+    where = TheorySetting(clients=n, selected=s, local_steps=K, mean_a=1.0, b=b)
+    problem = TheoryProblem(growth=growth)
     assert 8 <= steps / corollary(where, problem, 1.0).first <= 320
     if (s, K, b, growth) in ((1, 1000, 1.0, 1.0), (100, 1000, 400.0, 30.0)):
         assert not 1 <= steps / corollary(where, problem, 1.0, "printed").first <= 1000
@@ -110,7 +110,7 @@ def test_the_last_term_is_that_of_the_proof_up_to_a_constant(
 
 @given(where=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=40)
-def test_numbers_of_steps_have_no_unit(where: Setting, problem: Problem) -> None:
+def test_numbers_of_steps_have_no_unit(where: TheorySetting, problem: TheoryProblem) -> None:
     assert has_unit(lambda p, rate, eps: rounds_to_target(where, p, eps).total, problem, f=0, x=0)
     assert has_unit(lambda p, rate, eps: corollary(where, p, eps).total, problem, f=0, x=0)
     assert has_unit(
@@ -124,16 +124,18 @@ def test_numbers_of_steps_have_no_unit(where: Setting, problem: Problem) -> None
 
 
 def test_the_printed_corollary_has_no_consistent_unit() -> None:
-    where = Setting(clients=10, selected=2, local_steps=3, mean_a=0.5, b=1.2)
+    where = TheorySetting(clients=10, selected=2, local_steps=3, mean_a=0.5, b=1.2)
     assert not has_unit(
-        lambda p, rate, eps: corollary(where, p, eps, "printed").middle, Problem(), f=0, x=0
+        lambda p, rate, eps: corollary(where, p, eps, "printed").middle, TheoryProblem(), f=0, x=0
     )
 
 
 def test_the_best_rate_needs_fewer_steps_than_the_corollary() -> None:
-    where = Setting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
-    safe = fewest_rounds(full_expansion(where, Problem()), largest_rate(where, Problem()), 0.5)
-    assert safe.rounds < rounds_to_target(where, Problem(), 0.5).total
+    where = TheorySetting(clients=30, selected=6, local_steps=6, mean_a=0.4, b=1.3)
+    safe = fewest_rounds(
+        full_expansion(where, TheoryProblem()), largest_rate(where, TheoryProblem()), 0.5
+    )
+    assert safe.rounds < rounds_to_target(where, TheoryProblem(), 0.5).total
 
 
 def test_degenerate_problems() -> None:

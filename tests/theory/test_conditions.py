@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.theory import (
-    Problem,
-    Setting,
+    TheoryProblem,
+    TheorySetting,
     bound_assembled,
     bound_full,
     contraction,
@@ -23,8 +23,8 @@ from favano.timing import two_speeds
 from tests.theory.units import PROBLEMS, SETTINGS, has_unit
 
 
-def where(local_steps: int, b: float = 1.0) -> Setting:
-    return Setting(clients=100, selected=20, local_steps=local_steps, mean_a=0.34, b=b)
+def where(local_steps: int, b: float = 1.0) -> TheorySetting:
+    return TheorySetting(clients=100, selected=20, local_steps=local_steps, mean_a=0.34, b=b)
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def where(local_steps: int, b: float = 1.0) -> Setting:
     [(1, -12.904), (2, -2.102), (3, -0.102), (4, 0.599), (5, 0.923), (6, 1.099), (20, 1.464)],
 )
 def test_the_stated_condition_fails_for_few_local_steps(local_steps: int, ratio: float) -> None:
-    rate = largest_rate(where(local_steps), Problem(), "printed")
-    actual = descent_ratio(where(local_steps), Problem(), rate)
+    rate = largest_rate(where(local_steps), TheoryProblem(), "printed")
+    actual = descent_ratio(where(local_steps), TheoryProblem(), rate)
     assert actual == pytest.approx(ratio, abs=5.01e-4)
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=200)
-def test_the_sufficient_conditions_suffice(setting_: Setting, problem: Problem) -> None:
+def test_the_sufficient_conditions_suffice(setting_: TheorySetting, problem: TheoryProblem) -> None:
     """For every n, s (1 included), K, b and constants: descent, contraction, and the bound."""
     rate = largest_rate(setting_, problem)
     n, s = setting_.clients, setting_.selected
@@ -53,8 +53,8 @@ def test_the_sufficient_conditions_suffice(setting_: Setting, problem: Problem) 
 
 def test_the_first_condition_is_not_implied() -> None:
     """1/(4 L K^2) is missing from the statement and binds once K > 5 B^2 b s."""
-    few = Setting(clients=100, selected=1, local_steps=20, mean_a=0.34, b=1.0)
-    local, *_, stated = proof_conditions(few, Problem())
+    few = TheorySetting(clients=100, selected=1, local_steps=20, mean_a=0.34, b=1.0)
+    local, *_, stated = proof_conditions(few, TheoryProblem())
     assert local.limit < stated.limit
     assert (local.stated, stated.stated) == (False, True)
 
@@ -68,14 +68,14 @@ def test_the_first_condition_is_not_implied() -> None:
     ],
 )
 def test_admissible_steps_at_the_papers_constants(rule: str, form: str, rate: float) -> None:
-    policy, fleet = Poll(selected=20, local_steps=20), two_speeds(100)
+    policy, fleet = Polling(selected=20, local_steps=20), two_speeds(100)
     case = setting(policy, fleet, rule, form)  # type: ignore[arg-type]
-    assert largest_rate(case, Problem(), "printed") == pytest.approx(rate, rel=1e-3)
+    assert largest_rate(case, TheoryProblem(), "printed") == pytest.approx(rate, rel=1e-3)
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=50)
-def test_units(setting_: Setting, problem: Problem) -> None:
+def test_units(setting_: TheorySetting, problem: TheoryProblem) -> None:
     for conditions in (proof_conditions, sufficient_conditions):
         for place in range(5):
             assert has_unit(

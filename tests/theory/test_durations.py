@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.theory import finished, step_count
 from favano.timing import Deterministic, Exponential, Geometric, LogNormal, StepLaw, Trace
 from favano.types import Floats, Ints
@@ -76,7 +76,7 @@ def test_sums_of_drawn_durations(law: StepLaw) -> None:
 def test_a_law_of_ones_own_by_its_distribution_function() -> None:
     exact = finished(Exponential(), 3.0, TIMES, 4, cell=0.01)
     assert finished(OwnExponential(), 3.0, TIMES, 4, cell=0.005) == pytest.approx(exact, abs=2e-5)
-    policy = Poll(selected=20, local_steps=20)
+    policy = Polling(selected=20, local_steps=20)
     for mean in (2.0, 16.0):
         own = step_count(policy, clients=100, law=OwnExponential(), mean=mean)
         known = step_count(policy, clients=100, law=Exponential(), mean=mean)
@@ -121,7 +121,7 @@ def test_the_grid_ends_where_nothing_is_left_and_no_sooner() -> None:
 
 
 def test_a_finer_grid_changes_little() -> None:
-    policy = Poll(selected=20, local_steps=20)
+    policy = Polling(selected=20, local_steps=20)
     for spread in (0.1, 1.0):
         usual, fine = (
             step_count(policy, clients=100, law=LogNormal(spread), mean=16.0, resolution=cells)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.theory import Rule, StepCount, estimator_mean, estimator_variance, step_count, weight
 from favano.timing import Geometric
 
 PAPER = {
-    name: step_count(Poll(selected=20, local_steps=20), clients=100, law=Geometric(), mean=mean)
+    name: step_count(Polling(selected=20, local_steps=20), clients=100, law=Geometric(), mean=mean)
     for name, mean in (("fast", 2.0), ("slow", 16.0))
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.theory import Share, shares, verdict
+from favano.theory import ShareEstimate, shares, verdict
 
 TWO = np.array([1, 1])  # clients in each group
 T = 0.702722  # quantile of the t distribution with nine degrees of freedom at 75 %
@@ -58,9 +58,9 @@ def test_intervals_of_those_who_are_hardly_ever_heard(chance: float) -> None:
     generator, missed = np.random.default_rng(7), 0
     for _ in range(400):
         slow = generator.binomial(10, chance, size=200)
-        answers = np.stack([10 - slow, slow], axis=1)
-        share = answers.sum(axis=0) / 2000
-        fast, few = shares(share, answers.astype(float), TWO, ["fast", "slow"], answers=answers)
+        updates = np.stack([10 - slow, slow], axis=1)
+        share = updates.sum(axis=0) / 2000
+        fast, few = shares(share, updates.astype(float), TWO, ["fast", "slow"], updates=updates)
         assert fast.high - fast.low == pytest.approx(few.high - few.low) != 0
         missed += not few.low <= chance <= few.high
     assert missed <= 14
@@ -68,12 +68,12 @@ def test_intervals_of_those_who_are_hardly_ever_heard(chance: float) -> None:
 
 def test_the_interval_of_no_answer_by_hand() -> None:
     """(1 - p)^100 = 0.005 at p = 0.0516; what newer answers weigh more makes them fewer."""
-    answers = np.stack([np.full(20, 5), np.zeros(20, int)], axis=1)
-    fast, slow = shares(np.array([1.0, 0.0]), answers * 1.0, TWO, ["a", "b"], answers=answers)
+    updates = np.stack([np.full(20, 5), np.zeros(20, int)], axis=1)
+    fast, slow = shares(np.array([1.0, 0.0]), updates * 1.0, TWO, ["a", "b"], updates=updates)
     assert (slow.low, slow.high) == pytest.approx((0.0, 1 - 0.005**0.01))
     assert (fast.low, fast.high) == pytest.approx((0.005**0.01, 1.0))
-    newer = answers * np.repeat([1.0, 3.0], 10)[:, None]  # worth 1 / (1/800 + 9/800) = 80
-    _, slow = shares(np.array([1.0, 0.0]), newer, TWO, ["a", "b"], answers=answers)
+    newer = updates * np.repeat([1.0, 3.0], 10)[:, None]  # worth 1 / (1/800 + 9/800) = 80
+    _, slow = shares(np.array([1.0, 0.0]), newer, TWO, ["a", "b"], updates=updates)
     assert slow.high == pytest.approx(1 - 0.005 ** (1 / 80))
 
 
@@ -89,8 +89,8 @@ def test_verdicts() -> None:
 
 
 def test_those_who_count_too_little_are_named_if_nobody_counts_significantly_more() -> None:
-    low = Share("slowest tenth", 10, 0.05, 0.04, 0.06, 0.1)
-    others = [Share(f"part {k}", 10, 0.105, 0.08, 0.13, 0.1) for k in range(9)]
+    low = ShareEstimate("slowest tenth", 10, 0.05, 0.04, 0.06, 0.1)
+    others = [ShareEstimate(f"part {k}", 10, 0.105, 0.08, 0.13, 0.1) for k in range(9)]
     said = "slights the slowest tenth: 5.0 % of the model [4.0, 6.0] is theirs, fair is 10.0 %"
     assert verdict([*others, low]) == said
 

@@ -9,8 +9,8 @@ import pytest
 
 from favano.errors import BadInput
 from favano.theory import (
-    Problem,
-    Setting,
+    TheoryProblem,
+    TheorySetting,
     contraction,
     contraction_limit,
     kappa,
@@ -100,9 +100,9 @@ def test_where_the_papers_contraction_is_justified(b: float, last: int) -> None:
     """rho >= 1/(5n) at the lemma's eta = 1/(20 s L b): with the printed kappa for few s only."""
     good: dict[str, list[int]] = {"printed": [], "corrected": []}
     for s in range(1, 101):
-        where = Setting(clients=100, selected=s, local_steps=1, mean_a=1.0, b=b)
+        where = TheorySetting(clients=100, selected=s, local_steps=1, mean_a=1.0, b=b)
         for form in ("printed", "corrected"):
-            rho = contraction(where, Problem(), 1 / (20 * s * b), form)
+            rho = contraction(where, TheoryProblem(), 1 / (20 * s * b), form)
             if rho >= 1 / 500 - 1e-15:
                 good[form].append(s)
     assert good["printed"] == list(range(2, last + 1))
@@ -113,21 +113,27 @@ def test_where_it_is_justified_at_the_rate_of_the_theorem() -> None:
     """At eta = 1/(20 B^2 b K L s) the printed kappa does for s = 1..58, of 100 clients."""
     good = []
     for s in range(1, 101):
-        where = Setting(clients=100, selected=s, local_steps=20, mean_a=1.0, b=1.0)
-        if contraction(where, Problem(), 1 / (20 * 20 * s), "printed") >= 1 / 500:
+        where = TheorySetting(clients=100, selected=s, local_steps=20, mean_a=1.0, b=1.0)
+        if contraction(where, TheoryProblem(), 1 / (20 * 20 * s), "printed") >= 1 / 500:
             good.append(s)
     assert good == list(range(1, 59))
 
 
 def test_the_limit_is_where_the_contraction_is_a_fifth() -> None:
-    where, problem = Setting(clients=40, selected=9, local_steps=3, mean_a=1.0, b=1.7), Problem()
+    where, problem = (
+        TheorySetting(clients=40, selected=9, local_steps=3, mean_a=1.0, b=1.7),
+        TheoryProblem(),
+    )
     limit = contraction_limit(where, problem)
     assert contraction(where, problem, limit) == pytest.approx(1 / (5 * 40))
     assert contraction_limit(where, problem, "printed") < limit
 
 
 def test_units() -> None:
-    where, problem = Setting(clients=40, selected=9, local_steps=3, mean_a=0.6, b=1.7), Problem()
+    where, problem = (
+        TheorySetting(clients=40, selected=9, local_steps=3, mean_a=0.6, b=1.7),
+        TheoryProblem(),
+    )
     assert has_unit(lambda p, rate, target: contraction(where, p, rate), problem, f=0, x=0)
     assert has_unit(lambda p, rate, target: contraction_limit(where, p), problem, f=-1, x=2)
     assert has_unit(
@@ -139,14 +145,14 @@ def test_units() -> None:
 
 
 def test_the_printed_statement_misses_the_unit_of_the_noise() -> None:
-    where = Setting(clients=40, selected=9, local_steps=3, mean_a=0.6, b=1.7)
+    where = TheorySetting(clients=40, selected=9, local_steps=3, mean_a=0.6, b=1.7)
     assert not has_unit(
         lambda p, rate, target: next_potential(
             where, p, rate, potential=0.0, gradient=target, form="printed"
         ),
-        Problem(), f=0, x=2,
+        TheoryProblem(), f=0, x=2,
     )  # fmt: skip
-    quiet = Problem(noise=1.0)  # where sigma = 1 it does not show
+    quiet = TheoryProblem(noise=1.0)  # where sigma = 1 it does not show
     printed = next_potential(where, quiet, 1e-6, potential=0.0, gradient=2.0, form="printed")
     right = next_potential(where, quiet, 1e-6, potential=0.0, gradient=2.0)
     assert printed == pytest.approx(right)

@@ -12,8 +12,8 @@ from favano.errors import BadInput
 from favano.theory import (
     Delays,
     Method,
-    Problem,
-    Setting,
+    TheoryProblem,
+    TheorySetting,
     best_rate,
     bound_assembled,
     bound_full,
@@ -47,7 +47,7 @@ GOOD = {"clients": 10, "selected": 3, "local_steps": 5, "mean_a": 0.5, "b": 1.5}
 )
 def test_problems(name: str, value: float, rule: str) -> None:
     with pytest.raises(BadInput) as refused:
-        Problem(**{name: value})
+        TheoryProblem(**{name: value})
     assert str(refused.value) == f"{name}={value}: {rule}"
 
 
@@ -59,17 +59,17 @@ ENDS = {
     "gap": (0.0, 5e-324, LARGEST),
 }
 SETTINGS = (
-    Setting(clients=10, selected=3, local_steps=5, mean_a=0.5, b=1.5),
-    Setting(clients=10**6, selected=10**5, local_steps=10**3, mean_a=1e3, b=1e3),
-    Setting(clients=10, selected=3, local_steps=5, mean_a=SMALLEST**-2, b=1 / SMALLEST),
+    TheorySetting(clients=10, selected=3, local_steps=5, mean_a=0.5, b=1.5),
+    TheorySetting(clients=10**6, selected=10**5, local_steps=10**3, mean_a=1e3, b=1e3),
+    TheorySetting(clients=10, selected=3, local_steps=5, mean_a=SMALLEST**-2, b=1 / SMALLEST),
 )
 
 
 @pytest.mark.parametrize("where", SETTINGS)
-def test_formulas_hold_at_all_corners_of_the_constants(where: Setting) -> None:
+def test_formulas_hold_at_all_corners_of_the_constants(where: TheorySetting) -> None:
     """Python raises an error where a power overflows, or where a divisor gets too small."""
     for chosen in product(*ENDS.values()):
-        problem = Problem(**dict(zip(ENDS, chosen, strict=True)))
+        problem = TheoryProblem(**dict(zip(ENDS, chosen, strict=True)))
         expansion, cap = full_expansion(where, problem), largest_rate(where, problem)
         assert all(isfinite(term) for term in expansion)
         assert 0 < cap < inf
@@ -96,6 +96,6 @@ def test_formulas_hold_at_all_corners_of_the_constants(where: Setting) -> None:
      ("mean_a", float("nan")), ("b", 0.0), ("b", float("inf"))],
 )  # fmt: skip
 def test_settings(name: str, value: float) -> None:
-    Setting(**GOOD)  # type: ignore[arg-type]
+    TheorySetting(**GOOD)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=f"{name}={value}: need"):
-        Setting(**{**GOOD, name: value})  # type: ignore[arg-type]
+        TheorySetting(**{**GOOD, name: value})  # type: ignore[arg-type]

@@ -7,23 +7,23 @@ import pytest
 from scipy.special import ndtr
 
 from favano.methods.fedbuff import BufferMode, FedBuff
-from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
+from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed, plan
 from favano.theory import server_time
 from favano.timing import (
+    ClientSpeeds,
     Deterministic,
     Exponential,
-    Fleet,
     LogNormal,
     StepLaw,
     Trace,
-    make_fleet,
+    client_speeds,
     traced_fleet,
     two_speeds,
 )
 from tests.methods.bound import bound
 
 
-def check(policy: Policy, fleet: Fleet, horizon: float) -> None:
+def check(policy: Policy, fleet: ClientSpeeds, horizon: float) -> None:
     """The mean step of a long schedule lies within four standard errors of the closed form."""
     exact = server_time(policy, fleet)
     assert exact.error < 1e-4 * exact.mean
@@ -37,29 +37,29 @@ def check(policy: Policy, fleet: Fleet, horizon: float) -> None:
 @pytest.mark.parametrize("round_time", ["sum", "one-draw"])
 @pytest.mark.parametrize("share", [2 / 3, 1 / 9])
 def test_rounds_of_fedavg(round_time: str, share: float) -> None:
-    policy = Barrier(selected=20, local_steps=20, round_time=round_time)  # type: ignore[arg-type]
+    policy = Rounds(selected=20, local_steps=20, round_time=round_time)  # type: ignore[arg-type]
     check(policy, two_speeds(100, fast_fraction=share, seed=1), 400_000)
 
 
 @pytest.mark.parametrize("law", [Exponential(), Deterministic(), LogNormal(0.8)])
 def test_rounds_under_other_laws(law: StepLaw) -> None:
-    check(Barrier(selected=5, local_steps=4), two_speeds(20, law=law, seed=1), 60_000)
+    check(Rounds(selected=5, local_steps=4), two_speeds(20, law=law, seed=1), 60_000)
 
 
 def test_rounds_of_mean_length_deadlines_buffers_and_traces() -> None:
     fleet = two_speeds(30, seed=2)
-    check(Barrier(selected=3, local_steps=4, round_time="mean"), fleet, 60_000)
-    check(Barrier(selected=5, local_steps=4, deadline=50.0), fleet, 60_000)
-    check(Barrier(selected=30, local_steps=4, wait_for=7), fleet, 20_000)
-    means = make_fleet(np.array([1.0, 2.0, 4.0, 4.0, 9.0]))
-    check(Barrier(selected=3, local_steps=5), means, 60_000)
+    check(Rounds(selected=3, local_steps=4, round_time="mean"), fleet, 60_000)
+    check(Rounds(selected=5, local_steps=4, deadline=50.0), fleet, 60_000)
+    check(Rounds(selected=30, local_steps=4, wait_for=7), fleet, 20_000)
+    means = client_speeds(np.array([1.0, 2.0, 4.0, 4.0, 9.0]))
+    check(Rounds(selected=3, local_steps=5), means, 60_000)
 
 
 def test_rounds_of_recorded_steps_are_planned() -> None:
     """Their order matters: a job of two steps lasts 7 here, never 2 or 12."""
     fleet = traced_fleet(Trace((np.array([1.0, 6.0]), np.array([6.0, 1.0]))))
-    assert server_time(Barrier(selected=2, local_steps=2), fleet).mean == pytest.approx(10.0)
-    mean = Barrier(selected=2, local_steps=2, round_time="mean")
+    assert server_time(Rounds(selected=2, local_steps=2), fleet).mean == pytest.approx(10.0)
+    mean = Rounds(selected=2, local_steps=2, round_time="mean")
     assert server_time(mean, fleet) == (10.0, 0.0)
 
 
@@ -77,8 +77,8 @@ def test_rounds_under_heavy_tails(spread: float, steps: int, deadline: float | N
     if deadline is not None:
         drawn = np.minimum(job.max(axis=1), deadline)
     error = drawn.std() / np.sqrt(len(drawn))
-    policy = Barrier(selected=chosen, local_steps=steps, deadline=deadline)
-    time = server_time(policy, make_fleet(means, law=LogNormal(spread)))
+    policy = Rounds(selected=chosen, local_steps=steps, deadline=deadline)
+    time = server_time(policy, client_speeds(means, law=LogNormal(spread)))
     assert 0 < time.error < 1e-3 * time.mean
     assert time.mean - 3.0 == pytest.approx(drawn.mean(), abs=4 * error + time.error)
     assert time.mean - 3.0 < total
@@ -88,13 +88,13 @@ def test_rounds_under_heavy_tails(spread: float, steps: int, deadline: float | N
 def test_the_error_of_a_round_covers_its_difference_from_closed_forms(spread: float) -> None:
     """E max(D_1, D_2) = 2 m N(spread / sqrt 2), and E min(D, T), for log-normal steps of mean m."""
     mean, deadline = 7.0, 30.0
-    pair = make_fleet(np.array([mean, mean]), law=LogNormal(spread))
-    time = server_time(Barrier(selected=2, local_steps=1), pair)
+    pair = client_speeds(np.array([mean, mean]), law=LogNormal(spread))
+    time = server_time(Rounds(selected=2, local_steps=1), pair)
     assert abs(time.mean - 3 - 2 * mean * ndtr(spread / 2**0.5)) <= time.error + 1e-9
-    policy = Barrier(selected=1, local_steps=1, deadline=deadline)
+    policy = Rounds(selected=1, local_steps=1, deadline=deadline)
     place = np.log(deadline / mean) / spread
     cut = mean * ndtr(place - spread / 2) + deadline * ndtr(-place - spread / 2)
-    time = server_time(policy, make_fleet(np.array([mean]), law=LogNormal(spread)))
+    time = server_time(policy, client_speeds(np.array([mean]), law=LogNormal(spread)))
     assert abs(time.mean - 3 - cut) <= time.error + 1e-9
 
 
@@ -102,7 +102,7 @@ def test_the_error_of_a_round_covers_its_difference_from_closed_forms(spread: fl
 def test_values_at_the_papers_constants(share: float, fedavg: float, reset: float) -> None:
     """Exact; simulations of 4,000 rounds give 416.7 and 461.6, and 36.2 and 50."""
     fleet = two_speeds(100, fast_fraction=share)
-    time = server_time(Barrier(selected=20, local_steps=20), fleet)
+    time = server_time(Rounds(selected=20, local_steps=20), fleet)
     assert time.mean == pytest.approx(fedavg, abs=0.051)
     policy = bound(FedBuff(buffer=10, buffer_mode="reset"), fleet, 20).policy()
     assert server_time(policy, fleet).mean == pytest.approx(reset, abs=0.051)
@@ -110,18 +110,18 @@ def test_values_at_the_papers_constants(share: float, fedavg: float, reset: floa
 
 @pytest.mark.parametrize(("share", "gap"), [(2 / 3, 0.0281), (1 / 9, 0.0904)])
 def test_free_running_clients(share: float, gap: float) -> None:
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none")
+    policy = Buffered(buffer=1, local_steps=1, hand_out="flush", latency="none")
     time = server_time(policy, two_speeds(100, fast_fraction=share))
     assert time.mean == pytest.approx(gap, abs=5.1e-5)
     assert time.error == 0
-    latency = Arrival(buffer=4, local_steps=3, hand_out="arrival", latency="client")
+    latency = Buffered(buffer=4, local_steps=3, hand_out="arrival", latency="client")
     check(latency, two_speeds(20, seed=3), 20_000)
 
 
 def test_polling_takes_its_period() -> None:
     fleet = two_speeds(10)
-    assert server_time(Poll(selected=2, local_steps=2), fleet) == (7.0, 0.0)
-    assert server_time(Window(period=5.0, local_steps=2), fleet) == (5.0, 0.0)
+    assert server_time(Polling(selected=2, local_steps=2), fleet) == (7.0, 0.0)
+    assert server_time(Windowed(period=5.0, local_steps=2), fleet) == (5.0, 0.0)
 
 
 @pytest.mark.parametrize(("mode", "length"), [("code", 5.73), ("block", 6.43)])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from favano.errors import BadInput
-from favano.methods.weights import Known
-from favano.schedule import Arrival, Barrier, Poll, Window, plan
+from favano.methods.weights import KnownSteps
+from favano.schedule import Buffered, Polling, Rounds, Windowed, plan
 from favano.theory import class_laws, expected_counts, step_count
 from favano.timing import (
     Deterministic,
@@ -19,17 +19,17 @@ from favano.timing import (
     LogNormal,
     StepLaw,
     Trace,
-    make_fleet,
+    client_speeds,
     traced_fleet,
     two_speeds,
 )
 
 # reading: policy, law, then (P(E>0), E[X], E[X^2], E[1/X], P(X=K)) for means 2 and 16
-DEFAULT = Poll(selected=20, local_steps=20)
-STRICT = Poll(selected=20, local_steps=20, strict_ties=True)
-IDLE = Poll(selected=20, local_steps=20, idle_in_interaction=True)
-IDLE_STRICT = Poll(selected=20, local_steps=20, idle_in_interaction=True, strict_ties=True)
-READINGS: list[tuple[Poll, StepLaw, tuple[float, ...], tuple[float, ...]]] = [
+DEFAULT = Polling(selected=20, local_steps=20)
+STRICT = Polling(selected=20, local_steps=20, strict_ties=True)
+IDLE = Polling(selected=20, local_steps=20, idle_in_interaction=True)
+IDLE_STRICT = Polling(selected=20, local_steps=20, idle_in_interaction=True, strict_ties=True)
+READINGS: list[tuple[Polling, StepLaw, tuple[float, ...], tuple[float, ...]]] = [
     (DEFAULT, Geometric(), (0.998428, 12.492906, 200.127210, 0.134833, 0.324368),
      (0.740627, 2.186981, 10.640801, 0.408428, 0.000269)),
     (STRICT, Geometric(), (0.996855, 12.150003, 193.918190, 0.149314, 0.314194),
@@ -47,7 +47,7 @@ READINGS: list[tuple[Poll, StepLaw, tuple[float, ...], tuple[float, ...]]] = [
 
 @pytest.mark.parametrize(("policy", "law", "fast", "slow"), READINGS)
 def test_published_numbers(
-    policy: Poll, law: StepLaw, fast: tuple[float, ...], slow: tuple[float, ...]
+    policy: Polling, law: StepLaw, fast: tuple[float, ...], slow: tuple[float, ...]
 ) -> None:
     for mean, expected in ((2.0, fast), (16.0, slow)):
         count = step_count(policy, clients=100, law=law, mean=mean)
@@ -67,7 +67,7 @@ def test_published_numbers(
 def test_other_selection_sizes(
     selected: int, fast: tuple[float, ...], slow: tuple[float, ...]
 ) -> None:
-    policy = Poll(selected=selected, local_steps=20)
+    policy = Polling(selected=selected, local_steps=20)
     for mean, (p_positive, first, second) in ((2.0, fast), (16.0, slow)):
         count = step_count(policy, clients=100, law=Geometric(), mean=mean)
         assert count.p_positive == pytest.approx(p_positive, abs=5.01e-7)
@@ -81,7 +81,7 @@ def test_literal_reading() -> None:
         "literal-zero": {2.0: (0.5, 0.999999, 2.999959), 16.0: (0.9375, 10.874118, 172.062389)},
     }
     for reading, by_mean in expected.items():
-        policy = Poll(selected=20, local_steps=20, step_count=reading)  # type: ignore[arg-type]
+        policy = Polling(selected=20, local_steps=20, step_count=reading)  # type: ignore[arg-type]
         for mean, values in by_mean.items():
             count = step_count(policy, clients=100, law=Geometric(), mean=mean)
             moments = (count.p_positive, count.mean, count.second_moment)
@@ -97,7 +97,7 @@ def test_literal_reading() -> None:
 @settings(max_examples=60)
 def test_closed_form_of_no_step(mean: float, selected: int, local_steps: int, idle: bool) -> None:
     """P(E = 0) = p (1-lambda)^(-c) x / (1 - (1-p) x), x = (1-lambda)^R."""
-    policy = Poll(selected=selected, local_steps=local_steps, idle_in_interaction=idle)
+    policy = Polling(selected=selected, local_steps=local_steps, idle_in_interaction=idle)
     count = step_count(policy, clients=50, law=Geometric(), mean=mean)
     chance, stay = selected / 50, 1 - 1 / mean
     x = stay**7
@@ -120,9 +120,9 @@ def test_convolution_equals_closed_forms() -> None:
 def test_planned_steps_follow_the_law(law: StepLaw) -> None:
     """Chi-square of what the planner produced against the law, for both speeds."""
     fleet = two_speeds(400, law=law, seed=3)
-    policy = Poll(selected=80, local_steps=20)
+    policy = Polling(selected=80, local_steps=20)
     schedule = plan(policy, fleet, horizon=7 * 600, seed=3)
-    used = (schedule.visit >= 150) & (schedule.visit < schedule.updates)
+    used = (schedule.used_by >= 150) & (schedule.used_by < schedule.updates)
     for mean in (2.0, 16.0):
         counted = np.bincount(
             schedule.steps[used & (fleet.mean[schedule.client] == mean)], minlength=21
@@ -143,8 +143,8 @@ def test_planned_steps_follow_the_law(law: StepLaw) -> None:
 
 def test_kept_durations_have_another_law() -> None:
     """The defect of the public simulator: a long draw survives contact after contact."""
-    fleet = make_fleet(np.full(100, 16.0))
-    policy = Poll(selected=20, local_steps=20, interruption="keep", strict_ties=True)
+    fleet = client_speeds(np.full(100, 16.0))
+    policy = Polling(selected=20, local_steps=20, interruption="keep", strict_ties=True)
     schedule = plan(policy, fleet, horizon=7 * 15_000, seed=1)
     steps = schedule.steps[: schedule.jobs][-200_000:]  # long draws take long to reach their share
     assert (steps > 0).mean() == pytest.approx(0.368, abs=0.01)
@@ -154,7 +154,7 @@ def test_kept_durations_have_another_law() -> None:
 
 
 def test_resuming_a_memoryless_step_changes_nothing_in_law() -> None:
-    policy = Poll(selected=80, local_steps=20, interruption="resume")
+    policy = Polling(selected=80, local_steps=20, interruption="resume")
     fleet = two_speeds(400, seed=2)
     schedule = plan(policy, fleet, horizon=7 * 1000, seed=2)
     law = step_count(policy, clients=400, law=Geometric(), mean=16.0)
@@ -164,7 +164,7 @@ def test_resuming_a_memoryless_step_changes_nothing_in_law() -> None:
 
 
 def test_expected_counts_of_a_fleet() -> None:
-    positive, mean = expected_counts(DEFAULT, make_fleet(np.array([2.0] * 50 + [16.0] * 50)))
+    positive, mean = expected_counts(DEFAULT, client_speeds(np.array([2.0] * 50 + [16.0] * 50)))
     assert positive[[0, 99]] == pytest.approx([0.998428, 0.740627], abs=1e-6)
     assert mean[[0, 99]] == pytest.approx([12.492906, 2.186981], abs=1e-6)
 
@@ -178,7 +178,7 @@ def test_expected_counts_of_a_fleet() -> None:
         (IDLE_STRICT, 53.1699, 5.6258),
     ],
 )
-def test_published_variances(policy: Poll, fast: float, slow: float) -> None:
+def test_published_variances(policy: Polling, fast: float, slow: float) -> None:
     for mean, expected in ((2.0, fast), (16.0, slow)):
         count = step_count(policy, clients=100, law=Geometric(), mean=mean)
         assert count.variance == pytest.approx(expected, abs=5.01e-5)
@@ -186,9 +186,9 @@ def test_published_variances(policy: Poll, fast: float, slow: float) -> None:
 
 def test_fewer_steps_allowed_is_the_same_law_capped() -> None:
     for law in (Geometric(), LogNormal(0.7)):
-        most = step_count(Poll(selected=3, local_steps=12), clients=20, law=law, mean=4.0)
+        most = step_count(Polling(selected=3, local_steps=12), clients=20, law=law, mean=4.0)
         for steps in (1, 5, 12):
-            policy = Poll(selected=3, local_steps=steps)
+            policy = Polling(selected=3, local_steps=steps)
             own = step_count(policy, clients=20, law=law, mean=4.0)
             assert most.capped(steps).pmf == pytest.approx(own.pmf, abs=1e-12)
     with pytest.raises(BadInput, match=r"local_steps=13: need 1..K \(12\)"):
@@ -197,15 +197,15 @@ def test_fewer_steps_allowed_is_the_same_law_capped() -> None:
 
 def test_in_the_papers_own_law_every_client_makes_a_step() -> None:
     """E geometric with mean 2 or 16 is on {1, 2, ...}: P(E > 0) = 1."""
-    policy = Poll(selected=20, local_steps=20, step_count="literal")
+    policy = Polling(selected=20, local_steps=20, step_count="literal")
     for mean in (2.0, 16.0):
         assert step_count(policy, clients=100, law=Geometric(), mean=mean).p_positive == 1.0
         assert np.random.default_rng(0).geometric(1 / mean, 1000).min() == 1
 
 
 def test_other_policies_answer_with_all_steps_or_none() -> None:
-    arrival = Arrival(buffer=2, local_steps=4, hand_out="idle")
-    for policy in (arrival, Window(period=5.0, local_steps=4), Barrier(selected=2, local_steps=4)):
+    arrival = Buffered(buffer=2, local_steps=4, hand_out="idle")
+    for policy in (arrival, Windowed(period=5.0, local_steps=4), Rounds(selected=2, local_steps=4)):
         count = step_count(policy, clients=5, law=Geometric(), mean=3.0)
         assert count.pmf.tolist() == [0, 0, 0, 0, 1]
 
@@ -213,8 +213,8 @@ def test_other_policies_answer_with_all_steps_or_none() -> None:
 @pytest.mark.parametrize("round_time", ["sum", "one-draw", "mean"])
 def test_answers_in_time_for_a_deadline(round_time: str) -> None:
     """The share of answers in planned rounds, within four standard errors."""
-    fleet = make_fleet(np.full(50, 3.0))
-    policy = Barrier(
+    fleet = client_speeds(np.full(50, 3.0))
+    policy = Rounds(
         selected=20,
         local_steps=4,
         deadline=12.0,
@@ -238,7 +238,7 @@ def test_steps_made_by_a_deadline_that_takes_them(round_time: str) -> None:
         duration[:] = 3.0
     made = (duration.cumsum(axis=1) <= 10.0).sum(axis=1)
     seen = np.bincount(made, minlength=steps + 1) / draws
-    policy = Barrier(
+    policy = Rounds(
         selected=1, local_steps=steps, deadline=10.0, at_deadline="take",
         round_time=round_time,  # type: ignore[arg-type]
     )  # fmt: skip
@@ -248,15 +248,15 @@ def test_steps_made_by_a_deadline_that_takes_them(round_time: str) -> None:
 
 def test_each_client_of_a_trace_has_its_own_law() -> None:
     fleet = traced_fleet(Trace((np.array([1.0, 3.0]), np.array([6.0, 6.0]))))
-    fast, slow = class_laws(Poll(selected=1, local_steps=5), fleet)
+    fast, slow = class_laws(Polling(selected=1, local_steps=5), fleet)
     assert (fast.members.tolist(), slow.members.tolist()) == ([0], [1])
-    alone = step_count(Poll(selected=1, local_steps=5), clients=2, law=Deterministic(), mean=6.0)
+    alone = step_count(Polling(selected=1, local_steps=5), clients=2, law=Deterministic(), mean=6.0)
     assert slow.law.pmf == pytest.approx(alone.pmf, abs=1e-10)
     assert fast.law.mean > slow.law.mean
 
 
 def test_bad_input_is_refused_by_name() -> None:
-    policy = Poll(selected=20, local_steps=5)
+    policy = Polling(selected=20, local_steps=5)
     with pytest.raises(BadInput, match=r"selected=20: need 1..clients \(10\)"):
         step_count(policy, clients=10, law=Geometric(), mean=2.0)
     for mean in (0.0, -1.0, np.inf, np.nan):
@@ -271,8 +271,8 @@ def test_bad_input_is_refused_by_name() -> None:
 def test_no_chance_is_above_one(clients: int, selected: int, rows: list[float]) -> None:
     """Where every client makes a step in every window, rounding must not make it likelier."""
     fleet = traced_fleet(Trace((np.array(rows),) * clients))
-    positive, mean = expected_counts(Poll(selected=selected, local_steps=5), fleet)
+    positive, mean = expected_counts(Polling(selected=selected, local_steps=5), fleet)
     assert positive.max() <= 1.0
     assert positive.min() == pytest.approx(1.0)
     assert mean.max() <= 5.0
-    Known(positive, mean)
+    KnownSteps(positive, mean)

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 
 from favano.errors import BadInput
-from favano.theory import Delays, Method, Problem, Setting, table_complexity
+from favano.theory import Delays, Method, TheoryProblem, TheorySetting, table_complexity
 from tests.theory.units import PROBLEMS, SETTINGS, has_unit
 
 METHODS: tuple[Method, ...] = ("fedavg", "fedbuff", "asyncsgd", "quafl", "favano")
 DELAYS = Delays(largest=30.0, average=4.0, common_steps=5.0)
-EXAMPLE = Setting(clients=100, selected=20, local_steps=10, mean_a=0.3, b=1.4)
+EXAMPLE = TheorySetting(clients=100, selected=20, local_steps=10, mean_a=0.3, b=1.4)
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
 @settings(max_examples=30)
-def test_corrected_rows_are_numbers_of_steps(where: Setting, problem: Problem) -> None:
+def test_corrected_rows_are_numbers_of_steps(where: TheorySetting, problem: TheoryProblem) -> None:
     for method in METHODS:
         for term in range(3):
             assert has_unit(
@@ -32,7 +32,7 @@ def test_corrected_rows_are_numbers_of_steps(where: Setting, problem: Problem) -
     [("fedavg", {0, 1}), ("fedbuff", set()), ("asyncsgd", {2}), ("quafl", set()), ("favano", {1})],
 )
 def test_which_printed_terms_have_no_consistent_unit(method: Method, wrong: set[int]) -> None:
-    problem = Problem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.2, gap=3.0)
+    problem = TheoryProblem(smoothness=2.0, noise=0.7, dissimilarity=1.3, growth=1.2, gap=3.0)
     terms = {
         term
         for term in range(3)
@@ -50,7 +50,7 @@ def test_which_printed_terms_have_no_consistent_unit(method: Method, wrong: set[
 
 def test_rows_by_hand() -> None:
     """All constants 1 but those of the row, at a target of 1: the formulas as they stand."""
-    rows = {m: table_complexity(m, EXAMPLE, Problem(), 1.0, delays=DELAYS) for m in METHODS}
+    rows = {m: table_complexity(m, EXAMPLE, TheoryProblem(), 1.0, delays=DELAYS) for m in METHODS}
     assert rows["fedavg"] == pytest.approx(((1 + 0.8 * 10) / 200, 1, 1))
     assert rows["fedbuff"] == pytest.approx((2, ((900 / 400 + 1) * 101) ** 0.5, 1))
     assert rows["asyncsgd"] == pytest.approx((7, 80**0.5, 600**0.5))
@@ -59,13 +59,13 @@ def test_rows_by_hand() -> None:
     )
     inside = 100 + 100 + 400 * 0.3 + 400 * 1.4  # K^2 sigma^2 + K^2 G^2 + s^2 (sigma^2 a + G^2 b)
     assert rows["favano"] == pytest.approx((0.3 + 8 * 1.4, 5 * inside**0.5, 100 * 10**2 / 20))
-    half = table_complexity("fedbuff", EXAMPLE, Problem(), 0.25, delays=DELAYS)
+    half = table_complexity("fedbuff", EXAMPLE, TheoryProblem(), 0.25, delays=DELAYS)
     assert half == pytest.approx((32, 8 * rows["fedbuff"].middle, 4))
 
 
 def test_bad_input_is_refused_by_name() -> None:
     with pytest.raises(BadInput, match="method=scaffold: need one of fedavg"):
-        table_complexity("scaffold", EXAMPLE, Problem(), 1.0)  # type: ignore[arg-type]
+        table_complexity("scaffold", EXAMPLE, TheoryProblem(), 1.0)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="common_steps=0"):
         Delays(common_steps=0)
     with pytest.raises(BadInput, match="largest=-1"):

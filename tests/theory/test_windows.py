@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from favano.schedule import Window, plan
+from favano.schedule import Windowed, plan
 from favano.theory import expected_windows, job_windows
 from favano.timing import (
     Deterministic,
@@ -15,7 +15,7 @@ from favano.timing import (
     LogNormal,
     StepLaw,
     Trace,
-    make_fleet,
+    client_speeds,
     traced_fleet,
     two_speeds,
 )
@@ -45,11 +45,11 @@ def test_several_steps_against_the_distribution_functions_of_scipy() -> None:
 
 
 def test_constant_steps_and_recordings() -> None:
-    fleet = make_fleet(np.array([2.0, 3.5, 16.0]), Deterministic())
-    assert expected_windows(Window(period=7.0, local_steps=2), fleet).tolist() == [1.0, 1.0, 5.0]
+    fleet = client_speeds(np.array([2.0, 3.5, 16.0]), Deterministic())
+    assert expected_windows(Windowed(period=7.0, local_steps=2), fleet).tolist() == [1.0, 1.0, 5.0]
     # two steps a job: 1 + 5, 9 + 1, 5 + 9 of a recording of three
     trace = traced_fleet(Trace((np.array([1.0, 5.0, 9.0]), np.array([7.0]))))
-    windows = expected_windows(Window(period=7.0, local_steps=2), trace)
+    windows = expected_windows(Windowed(period=7.0, local_steps=2), trace)
     assert windows == pytest.approx([(1 + 2 + 2) / 3, 2.0])
 
 
@@ -67,7 +67,7 @@ def test_one_lognormal_step_by_hand(spread: float) -> None:
 def test_takes_part_once_in_so_many_ticks(law: StepLaw) -> None:
     """The renewal theorem, counted on the planner's own schedules: rate times windows is 1."""
     fleet = two_speeds(40, law=law, seed=1)
-    policy = Window(period=7.0, local_steps=4)
+    policy = Windowed(period=7.0, local_steps=4)
     schedule = plan(policy, fleet, horizon=7 * 8000, seed=1)
     used = schedule.client[: schedule.jobs]
     rate = np.bincount(used, minlength=40) / schedule.updates
@@ -80,5 +80,5 @@ def test_takes_part_once_in_so_many_ticks(law: StepLaw) -> None:
 def test_a_recorded_job_as_long_as_a_window_lasts_one() -> None:
     """Although 0.1 + 0.1 + 0.1 is a little more than 0.3."""
     fleet = traced_fleet(Trace((np.array([0.1]), np.array([0.1, 0.2]))))
-    windows = expected_windows(Window(period=0.3, local_steps=3), fleet)
+    windows = expected_windows(Windowed(period=0.3, local_steps=3), fleet)
     assert windows.tolist() == [1.0, 2.0]

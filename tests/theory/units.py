@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from favano.theory import Problem, Setting
+from favano.theory import TheoryProblem, TheorySetting
 
 PROBLEMS = st.builds(
-    Problem,
+    TheoryProblem,
     smoothness=st.floats(0.1, 10),
     noise=st.floats(0.1, 5),
     dissimilarity=st.floats(0.1, 5),
@@ -20,9 +20,9 @@ PROBLEMS = st.builds(
 
 
 @st.composite
-def _settings(draw: st.DrawFn) -> Setting:
+def _settings(draw: st.DrawFn) -> TheorySetting:
     clients = draw(st.integers(1, 200))
-    return Setting(
+    return TheorySetting(
         clients=clients,
         selected=draw(st.integers(1, clients)),
         local_steps=draw(st.integers(1, 30)),
@@ -34,9 +34,9 @@ def _settings(draw: st.DrawFn) -> Setting:
 SETTINGS = _settings()
 
 
-def in_other_units(problem: Problem, f: float, x: float) -> Problem:
+def in_other_units(problem: TheoryProblem, f: float, x: float) -> TheoryProblem:
     """The same problem with f measured in units of 1/f and x in units of 1/x."""
-    return Problem(
+    return TheoryProblem(
         smoothness=problem.smoothness * f / x**2,
         noise=problem.noise * f / x,
         dissimilarity=problem.dissimilarity * f / x,
@@ -46,8 +46,8 @@ def in_other_units(problem: Problem, f: float, x: float) -> Problem:
 
 
 def has_unit(
-    value: Callable[[Problem, float, float], float],
-    problem: Problem,
+    value: Callable[[TheoryProblem, float, float], float],
+    problem: TheoryProblem,
     *,
     f: int,
     x: int,

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
-from favano.timing import Deterministic, Fleet, Trace, make_fleet, traced_fleet, two_speeds
+from favano.timing import (
+    ClientSpeeds,
+    Deterministic,
+    Trace,
+    client_speeds,
+    traced_fleet,
+    two_speeds,
+)
 
 
 @given(clients=st.integers(1, 300), fraction=st.floats(0, 1), seed=st.integers(0, 99))
@@ -35,7 +42,7 @@ def test_who_is_slow_depends_on_the_seed() -> None:
 
 
 def test_groups_are_speeds() -> None:
-    assert make_fleet(np.array([16.0, 2.0, 5.0, 2.0])).groups.tolist() == [2, 0, 1, 0]
+    assert client_speeds(np.array([16.0, 2.0, 5.0, 2.0])).groups.tolist() == [2, 0, 1, 0]
 
 
 def test_traced_fleet() -> None:
@@ -50,4 +57,4 @@ def test_bad_fleets_are_refused() -> None:
     with pytest.raises(BadInput, match=r"fast_fraction=1.5: need 0..1"):
         two_speeds(10, fast_fraction=1.5)
     with pytest.raises(BadInput, match="streams=1: need one per client"):
-        Fleet(np.ones(2), Deterministic(), np.arange(1))
+        ClientSpeeds(np.ones(2), Deterministic(), np.arange(1))

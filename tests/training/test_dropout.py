@@ -80,8 +80,9 @@ class OfRows(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         output = self.layer(inputs.flatten(1, 2))
-        output: Tensor = self.last((output[0] if isinstance(output, tuple) else output).mean(1))
-        return output
+        rows = output[0] if isinstance(output, tuple) else output
+        scores: Tensor = self.last(rows.mean(1))
+        return scores
 
 
 class Heads(nn.Module):

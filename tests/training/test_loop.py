@@ -90,7 +90,7 @@ def test_a_proximal_term_pulls_to_the_start() -> None:
     held = LoopTrainer(flat, data, LocalRule(proximal=2.0)).train(start, work)
     assert float((held - start).norm()) < 0.8 * float((free - start).norm())
     gradient, weights, origin = torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([2.5])
-    assert direction(gradient, weights, origin, pull=2.0, drift=None).tolist() == [2.0]
+    assert direction(gradient, weights, origin, pull=2.0, correction=None).tolist() == [2.0]
     with pytest.raises(BadInput, match=r"proximal=-1: need a number >= 0"):
         LocalRule(proximal=-1)
 
@@ -102,10 +102,10 @@ def test_a_drift_correction_is_added_to_every_gradient() -> None:
     trainer = LoopTrainer(flat, data, LocalRule())
     single = (np.array([0]), np.array([0]), np.array([1]), np.array([0.3]))
     five = (np.array([0]), np.array([0]), np.array([5]), np.array([0.3]))
-    drift = torch.randn(start.shape, generator=torch.Generator().manual_seed(0)).double()
-    moved = trainer.train(start, Work(*single, drift)) - trainer.train(start, Work(*single))
-    assert torch.allclose(moved, -0.3 * drift, rtol=1e-12, atol=1e-12)
-    none = trainer.train(start, Work(*five, torch.zeros_like(drift)))
+    correction = torch.randn(start.shape, generator=torch.Generator().manual_seed(0)).double()
+    moved = trainer.train(start, Work(*single, correction)) - trainer.train(start, Work(*single))
+    assert torch.allclose(moved, -0.3 * correction, rtol=1e-12, atol=1e-12)
+    none = trainer.train(start, Work(*five, torch.zeros_like(correction)))
     assert torch.equal(none, trainer.train(start, Work(*five)))
 
 

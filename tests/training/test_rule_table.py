@@ -35,7 +35,7 @@ def test_rules_that_differ_only_in_numbers_are_one_kind() -> None:
 
 
 def test_vectors_that_begin_anew_lie_behind_all_that_are_kept() -> None:
-    step = AsoFed().step
+    step = AsoFed().local_step
     rules = [
         LocalRule(memory=2, step=step, optimiser=replace(HEAVY, state="kept")),
         LocalRule(memory=2, step=step, optimiser=ADAM),

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
-from favano.gates import finite_rows
 from favano.methods.asofed import AsoFed
 from favano.models.norm import BatchNorm2d
 from favano.quantisation import Recipe, quantised
+from favano.screening import finite_rows
 from favano.training import (
     FlatModel,
     Job,
@@ -181,15 +181,15 @@ def corrections(start: Tensor, corrected: int | None) -> Tensor | None:
     """A correction for the jobs of one task, another for every client and place."""
     if corrected is None:
         return None
-    drift = torch.zeros(len(JOBS), len(start), dtype=torch.float64)
+    correction = torch.zeros(len(JOBS), len(start), dtype=torch.float64)
     for number, job in enumerate(JOBS):
         if job.task == corrected:
             generator = torch.Generator().manual_seed(10 * job.client + job.first_step)
-            drift[number] = torch.randn(len(start), generator=generator, dtype=torch.float64)
-    return drift.to(start.device)
+            correction[number] = torch.randn(len(start), generator=generator, dtype=torch.float64)
+    return correction.to(start.device)
 
 
-def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> Tensor:
+def trained(lanes: StackLanes, starts: Tensor, correction: Tensor | None = None) -> Tensor:
     """End models of all jobs; they are loaded as lanes become free."""
     task, *columns = (np.array(column) for column in zip(*JOBS, strict=True))
     waiting, left, ends = np.arange(len(JOBS)), len(JOBS), torch.empty_like(starts)
@@ -197,7 +197,7 @@ def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> T
         now, waiting = np.split(waiting, [lanes.free])
         if len(now):
             client, first_step, steps, rate, before = (column[now] for column in columns)
-            given = None if drift is None else drift[now]
+            given = None if correction is None else correction[now]
             work = Work(client, first_step, steps, rate, given, before)
             lanes.load(now, starts[now], task[now], work)
         try:
@@ -213,15 +213,15 @@ def trained(lanes: StackLanes, starts: Tensor, drift: Tensor | None = None) -> T
 
 
 def check_ends(
-    lanes: StackLanes, both: list[LoopTrainer], starts: Tensor, drift: Tensor | None = None
+    lanes: StackLanes, both: list[LoopTrainer], starts: Tensor, correction: Tensor | None = None
 ) -> None:
     """The end models are those of the loop, and start models stay as they are."""
     before = starts.clone()
-    ends = trained(lanes, starts, drift)
+    ends = trained(lanes, starts, correction)
     assert torch.equal(starts, before)
     for number, job in enumerate(JOBS):
         trainer = both[job.task]
-        width, own = trainer.width, None if drift is None else drift[number]
+        width, own = trainer.width, None if correction is None else correction[number]
         expected = trainer.run(starts[number, :width], job, own)
         torch.testing.assert_close(ends[number, :width], expected, rtol=1e-10, atol=1e-10)
 
@@ -261,8 +261,8 @@ def check_equal(
     both = trainers(quantised(make(), recipe), raw=raw, loss=loss, rules=rules, device=device)
     start = both[0].model.snapshot()
     lanes = StackLanes(LaneStack(both[0].model, both, capacity, widest=widest))
-    drift = corrections(start[: both[0].model.layout.parameters], corrected)
-    check_ends(lanes, both, shifted(start), drift)
+    correction = corrections(start[: both[0].model.layout.parameters], corrected)
+    check_ends(lanes, both, shifted(start), correction)
 
 
 @CASES
@@ -288,14 +288,17 @@ def momentum(gradient: Tensor, memory: tuple[Tensor, ...]) -> tuple[Tensor, tupl
 
 
 MEMORIES = {
-    "beside plain": [LocalRule(0.5, memory=2, step=AsoFed(memory_decay=0.3).step), LocalRule()],
+    "beside plain": [
+        LocalRule(0.5, memory=2, step=AsoFed(memory_decay=0.3).local_step),
+        LocalRule(),
+    ],
     "of two lengths": [
-        LocalRule(memory=2, step=AsoFed(memory_decay=0.3).step),
+        LocalRule(memory=2, step=AsoFed(memory_decay=0.3).local_step),
         LocalRule(0.5, memory=1, step=momentum),
     ],
     "corrected": [
         LocalRule(0.5, corrected=True, memory=1, step=momentum),
-        LocalRule(0.2, memory=2, step=AsoFed().step),
+        LocalRule(0.2, memory=2, step=AsoFed().local_step),
     ],
 }
 
@@ -322,7 +325,7 @@ def rules_of(optimisers: list[Optimiser]) -> list[LocalRule]:
 
 def with_memory(optimisers: list[Optimiser]) -> list[LocalRule]:
     """The first task has a method whose clients remember, too."""
-    step = AsoFed(memory_decay=0.3).step
+    step = AsoFed(memory_decay=0.3).local_step
     return [LocalRule(0.2, memory=2, step=step, optimiser=optimisers[0]),
             LocalRule(optimiser=optimisers[1])]  # fmt: skip
 

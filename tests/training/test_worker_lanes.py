@@ -74,7 +74,7 @@ class Held(LoopTrainer):
         self,
         start: Vector,
         job: Job,
-        drift: Vector | None = None,
+        correction: Vector | None = None,
         more: Callable[[], bool] | None = None,
     ) -> Vector:
         if job.first_step == 0:

@@ -78,8 +78,8 @@ def main() -> None:
         while not done:
             result = strategy.start(grid, initial_arrays=arrays, num_rounds=ROUNDS_AT_A_TIME)
             arrays = result.arrays
-            answers = [round["clients"] for round in result.train_metrics_clientapp.values()]
-            assert answers == [SELECTED] * ROUNDS_AT_A_TIME, f"clients that answered: {answers}"
+            updates = [round["clients"] for round in result.train_metrics_clientapp.values()]
+            assert updates == [SELECTED] * ROUNDS_AT_A_TIME, f"clients that answered: {updates}"
             done = meter.over(ROUNDS_AT_A_TIME)
 
     run_simulation(

@@ -3,7 +3,7 @@
 from flwr.app import Context, UserConfig
 from torch import Tensor, nn
 
-from favano.flower import Share
+from favano.flower import DataPartition
 
 
 def network(dataset: str) -> nn.Module:
@@ -12,9 +12,9 @@ def network(dataset: str) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(pixels, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def share(config: UserConfig, partition: int = 0) -> Share:
+def share(config: UserConfig, partition: int = 0) -> DataPartition:
     """One client's part of the data."""
-    return Share(
+    return DataPartition(
         partition,
         int(config["clients"]),
         dataset=str(config["dataset"]),

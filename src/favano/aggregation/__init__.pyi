@@ -1,5 +1,5 @@
 from .aggregator import Aggregator as Aggregator
-from .aggregator import PerAnswer as PerAnswer
+from .aggregator import PerUpdate as PerUpdate
 from .link import Link as Link
 from .packing import Kinds as Kinds
 from .packing import named_kinds as named_kinds

@@ -13,21 +13,21 @@ import torch
 from favano.aggregation.link import Link
 from favano.aggregation.one_model import keeps_one_model
 from favano.aggregation.snapshot import (
-    Beginning,
     BeyondTheEnd,
-    Memory,
     NoSnapshot,
+    ResumePoint,
+    RunMemory,
     Snapshot,
     beginning_digest,
     jobs_under_way,
 )
-from favano.errors import NonFiniteUpdate, need
-from favano.methods import Answers, AnyMethod, Method
+from favano.errors import NonFiniteUpdate, require
+from favano.methods import AnyMethod, ClientUpdates, Method
 from favano.methods.method import Expected, S
 from favano.methods.robust import Robust, check_robust
 from favano.methods.selfcheck import check_shape
 from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
-from favano.schedule import Course, Foreseen, Schedule
+from favano.schedule import PlannedTimeline, Schedule, Timeline
 from favano.training import Layout, Work, to_device
 from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
 
@@ -35,7 +35,7 @@ StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
 StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
 
-class PerAnswer(NamedTuple):
+class PerUpdate(NamedTuple):
     """One number per answer about its parameters, and one about its buffers, (k,) each."""
 
     parameters: Floats
@@ -52,7 +52,7 @@ class Received(NamedTuple):
     jobs: Ints  # (k,)
     start: Stack  # (k, size), with buffers
     end: Stack
-    answers: Answers  # what the method sees of them
+    updates: ClientUpdates  # what the method sees of them
     clients: Ints  # of all answers, also of those that are refused
     refused: Ints  # clients whose answers are not used
 
@@ -72,7 +72,7 @@ class Aggregator(Generic[S]):
     def __init__(
         self,
         method: Method[S],  # bound to the run
-        course: Schedule | Course,
+        timeline: Schedule | Timeline,
         layout: Layout,
         rates: Floats | StepSizes,  # (J,) step size of each job
         initial: Vector,
@@ -84,16 +84,16 @@ class Aggregator(Generic[S]):
         server: ServerOptimiser | None = None,  # None: it does what the method says
         robust: Robust | None = None,  # None: it trusts every answer
         expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
-        scales: Callable[[Ints], PerAnswer] | None = None,  # of what jobs change; None: all of it
+        scales: Callable[[Ints], PerUpdate] | None = None,  # of what jobs change; None: all of it
     ) -> None:
         self.method, self.layout, self.initial = method, layout, initial
-        self.course = Foreseen(course) if isinstance(course, Schedule) else course
+        self.timeline = PlannedTimeline(timeline) if isinstance(timeline, Schedule) else timeline
         self._step_sizes: StepSizes = rates if callable(rates) else lambda _: rates
         self._rates: Floats = np.empty(0)  # of the jobs that are known so far
         self.state, self.version = method.init(initial[: layout.parameters]), -1
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
         self.blends = method.linear and alone
-        self._by_distances = method.distances and alone and not method.has("restart")
+        self._by_distances = method.distances and alone and not method.has("next_client_model")
         self.memory, self._kept = method.memory + kept, kept  # vectors of each client
         self._memory: dict[int, Vector] = {}  # of clients, from job to job
         self._steps_before: dict[int, int] = {}  # with that memory
@@ -101,12 +101,12 @@ class Aggregator(Generic[S]):
         if self.memory:
             in_time = _used_before_next(self.schedule)
             rule = f"need fresh with {method.name}, whose clients go on before their answer is used"
-            need(in_time or not kept, "optimiser_state", "kept", rule)
+            require(in_time or not kept, "optimiser_state", "kept", rule)
             rule = "has clients with a memory, which must not continue before their answer is used"
-            need(in_time, "method", method.name, rule)
+            require(in_time, "method", method.name, rule)
         self.non_finite, self._buffers, self.link = non_finite, buffers, link
         self.stopped = False  # set from outside, to end the run early
-        self.beginning: Beginning | None = None  # where the run goes on; None: it is new
+        self.resume_point: ResumePoint | None = None  # where the run goes on; None: it is new
         self._server, self._robust, self._expected = server, robust, expected
         self._scales = scales
         self._moments: Moments | None = None
@@ -118,13 +118,13 @@ class Aggregator(Generic[S]):
     @property
     def schedule(self) -> Schedule:
         """The schedule as far as it is known."""
-        return self.course.schedule
+        return self.timeline.schedule
 
     @property
     def rates(self) -> Floats:
         """Step sizes of all jobs that are known so far, by number."""
-        if len(self._rates) < len(self.course.known.client):
-            self._rates = self._step_sizes(self.course.known)
+        if len(self._rates) < len(self.timeline.known.client):
+            self._rates = self._step_sizes(self.timeline.known)
         return self._rates
 
     @property
@@ -143,7 +143,7 @@ class Aggregator(Generic[S]):
     @property
     def linear(self) -> bool:
         """Whether an update is a sum of models with weights that do not depend on them."""
-        return self.blends and self._as_it_is and self.ahead and self.course.complete
+        return self.blends and self._as_it_is and self.ahead and self.timeline.complete
 
     @property
     def by_distances(self) -> bool:
@@ -158,12 +158,12 @@ class Aggregator(Generic[S]):
     @property
     def over(self) -> bool:
         """Whether the run has ended: all updates are made, or it was stopped."""
-        return self.stopped or self.version + 1 == self.course.updates
+        return self.stopped or self.version + 1 == self.timeline.updates
 
     @property
     def nearly_over(self) -> bool:
         """Whether one update is left, as far as this is known."""
-        return self.course.complete and self.version + 2 == self.course.updates
+        return self.timeline.complete and self.version + 2 == self.timeline.updates
 
     def starts(self, client: Ints, models: Stack) -> Stack:
         """What clients start from: these models with their own buffers, and their memories."""
@@ -200,29 +200,29 @@ class Aggregator(Generic[S]):
 
     def work(self, jobs: Ints) -> Work:
         """The work of these jobs; corrected gradients are those of the newest version."""
-        known = self.course.known
+        known = self.timeline.known
         client, place, steps = known.client[jobs], known.first_step[jobs], known.steps[jobs]
-        drift, before = self.drift(client), self.steps_before(client)
-        return Work(client, place, steps, self.rates[jobs], drift, before)
+        correction, before = self.gradient_correction(client), self.steps_before(client)
+        return Work(client, place, steps, self.rates[jobs], correction, before)
 
-    def drift(self, client: Ints) -> Stack | None:
+    def gradient_correction(self, client: Ints) -> Stack | None:
         """The drift correction of clients that start from the newest version."""
-        return self.method.drift(self.state, client)
+        return self.method.gradient_correction(self.state, client)
 
-    def memory_now(self) -> Memory:
+    def memory_now(self) -> RunMemory:
         """What a snapshot keeps of the run, apart from the models in use."""
-        course, version = self.course, self.version
+        timeline, version = self.timeline, self.version
         steps = None
-        if not course.complete:
-            begun = [course.begun(number) for number in range(version + 1)]
-            steps = course.known.steps[np.concatenate([NOBODY, *begun])]
-        beginning = beginning_digest(course, self.rates, version)
+        if not timeline.complete:
+            begun = [timeline.begun(number) for number in range(version + 1)]
+            steps = timeline.known.steps[np.concatenate([NOBODY, *begun])]
+        beginning = beginning_digest(timeline, self.rates, version)
         return self.remembered()._replace(beginning=beginning, steps=steps)
 
-    def remembered(self) -> Memory:
+    def remembered(self) -> RunMemory:
         """The same without the course of the run."""
         link = self.link
-        return Memory(
+        return RunMemory(
             beginning="",
             steps=None,
             state=self.state._replace(model=self.initial[:0]),
@@ -234,30 +234,33 @@ class Aggregator(Generic[S]):
             wrapped=None if link is None else link.wrapped,
         )
 
-    def go_on_from(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Take over a snapshot, or refuse it and change nothing."""
-        memory, course, version = snapshot.memory, self.course, snapshot.version
+        memory, timeline, version = snapshot.memory, self.timeline, snapshot.version
         if memory.steps is not None:
-            course = deepcopy(course)
+            timeline = deepcopy(timeline)
             for steps in memory.steps.tolist():
-                course.go_on(np.array([steps]))
-        if version >= course.updates:
+                timeline.extend(np.array([steps]))
+        if version >= timeline.updates:
             raise BeyondTheEnd("it is beyond the end of this run")
-        if beginning_digest(course, self._step_sizes(course.known), version) != memory.beginning:
+        if (
+            beginning_digest(timeline, self._step_sizes(timeline.known), version)
+            != memory.beginning
+        ):
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
-        self.beginning = jobs_under_way(course, snapshot)
-        self.course, self._rates = course, np.empty(0)
+        self.resume_point = jobs_under_way(timeline, snapshot)
+        self.timeline, self._rates = timeline, np.empty(0)
         model = to_device(snapshot.models[snapshot.server], self.initial)
         self.take_over(memory, version, model)
 
-    def take_over(self, memory: Memory, version: int, model: Vector) -> None:
+    def take_over(self, memory: RunMemory, version: int, model: Vector) -> None:
         """Take over what the same run remembered at a version, with its server model."""
         self.version = version
         self.state = cast(S, memory.state._replace(model=model[: self.layout.parameters]))
         self._moments, self._own_buffers = memory.moments, dict(memory.own_buffers)
         self._memory, self._steps_before = dict(memory.clients), dict(memory.steps_before)
         if self.link is not None:
-            self.link.go_on_from(memory.last_reply, memory.wrapped or 0)
+            self.link.restore(memory.last_reply, memory.wrapped or 0)
 
     @property
     def message_bits(self) -> int:
@@ -279,11 +282,11 @@ class Aggregator(Generic[S]):
         """Clients of the next update whose answers must not be used; ends the run if so asked."""
         if finite.all():
             return NOBODY
-        refused = self.course.known.client[jobs[~finite]]
+        refused = self.timeline.known.client[jobs[~finite]]
         if self.non_finite == "stop":
             if not server.isfinite().all():  # no client is to blame
-                raise NonFiniteUpdate([], self.version + 1, self.course.time(self.version))
-            time = self.course.time(self.version + 1)
+                raise NonFiniteUpdate([], self.version + 1, self.timeline.time(self.version))
+            time = self.timeline.time(self.version + 1)
             raise NonFiniteUpdate(refused.tolist(), self.version + 2, time)
         return refused
 
@@ -296,8 +299,8 @@ class Aggregator(Generic[S]):
 
     def received(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Received:
         """What the server gets of the jobs of the next update."""
-        jobs = self.course.jobs(self.version + 1)
-        everyone, refused = self.course.known.client[jobs], self.refuse(jobs, finite, server)
+        jobs = self.timeline.jobs(self.version + 1)
+        everyone, refused = self.timeline.known.client[jobs], self.refuse(jobs, finite, server)
         if len(refused):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
@@ -306,78 +309,80 @@ class Aggregator(Generic[S]):
         link = self.link if len(jobs) else None
         sent = end if link is None else link.up(jobs, start, end, server)
         parameters = self.layout.parameters
-        answers = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
-        return Received(jobs, start, end, answers, everyone, refused)
+        updates = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
+        return Received(jobs, start, end, updates, everyone, refused)
 
     def trusted(self, received: Received) -> Received:
         """The same, as far as the server trusts it."""
-        answers = received.answers
+        updates = received.updates
         if self._robust is None or not len(received.jobs):
             return received
-        tame = self._robust.tame(answers.start, answers.end, self._weights(answers), answers.steps)
-        return received._replace(answers=replace(answers, end=tame))
+        tame = self._robust.apply(updates.start, updates.end, self._weights(updates), updates.steps)
+        return received._replace(updates=replace(updates, end=tame))
 
-    def lengths(self, received: Received) -> PerAnswer:
+    def lengths(self, received: Received) -> PerUpdate:
         """How far each answer would move the server model by itself."""
-        answers, first = received.answers, self.layout.parameters
+        updates, first = received.updates, self.layout.parameters
         part = slice(first, first + (self._buffers == "average") * self.layout.buffers)
-        parameters = np.abs(self._weights(answers)) * _distances(answers.start, answers.end)
-        return PerAnswer(parameters, _distances(received.start[:, part], received.end[:, part]))
+        parameters = np.abs(self._weights(updates)) * _distances(updates.start, updates.end)
+        return PerUpdate(parameters, _distances(received.start[:, part], received.end[:, part]))
 
     def apply(self, server: Vector, received: Received) -> Update:
         """Make the next update."""
-        jobs, start, end, answers, everyone, refused = received
-        client, own = self.course.known.client[jobs], None
+        jobs, start, end, updates, everyone, refused = received
+        client, own = self.timeline.known.client[jobs], None
         if len(jobs):
             parameters = self.layout.parameters
             if self._scales is not None:
                 scale = self._scales(jobs)
-                kept = _shortened(answers.start, answers.end, scale.parameters)
-                answers, end = replace(answers, end=kept), self._less(start, end, scale.buffers)
+                kept = _shortened(updates.start, updates.end, scale.parameters)
+                updates, end = replace(updates, end=kept), self._less(start, end, scale.buffers)
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
-            with self.method.hook("update", torch.cuda.OutOfMemoryError):
-                state = _updated(self.method, before, answers, self.blends)
+            with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
+                state = _updated(self.method, before, updates, self.blends)
                 check_shape(self.method.name, "update", state.model.shape, before.model.shape)
             moments = self._moments
             if self._server is not None:
                 model, moments = self._server.step(before.model, state.model, moments)
                 state = state._replace(model=model)
-            own, buffers = self._own(jobs, server, start, end), self._merged(server, end, answers)
+            own, buffers = self._own(jobs, server, start, end), self._merged(server, end, updates)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
             if self._buffers == "local":
                 kept = end[:, parameters:].clone()
                 self._own_buffers.update(zip(client.tolist(), kept, strict=True))
             self.state, self._moments = state, moments
-        self.go_on(everyone)
+        self.advance(everyone)
         return Update(server, client, own, refused)
 
-    def combine(self, server: Vector, buffers: Vector, answers: Answers) -> tuple[Vector, Vector]:
+    def combine(
+        self, server: Vector, buffers: Vector, updates: ClientUpdates
+    ) -> tuple[Vector, Vector]:
         """Make the next update with combinations instead of models; the new model and buffers."""
-        self.state = self.method.update(self.state._replace(model=server), answers)
+        self.state = self.method.aggregate(self.state._replace(model=server), updates)
         if self.layout.buffers:
-            buffers = self.method.average(buffers, answers.end, answers)
-        self.go_on(answers.client)
+            buffers = self.method.aggregate_buffers(buffers, updates.end, updates)
+        self.advance(updates.client)
         return self.state.model, buffers
 
     def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
         """End models with the clients' own buffers, also of jobs without steps."""
-        known, first = self.course.known, self.layout.parameters
+        known, first = self.timeline.known, self.layout.parameters
         idle = torch.from_numpy(known.steps[jobs] == 0).to(end.device)[:, None]
         kept = self.with_own_buffers(known.client[jobs], start)[:, first:]
         return torch.cat([end[:, :first], torch.where(idle, kept, end[:, first:])], dim=1)
 
-    def go_on(self, client: Ints = NOBODY) -> None:
+    def advance(self, client: Ints = NOBODY) -> None:
         """The next update is made, from these clients: extend a schedule that depends on it."""
         self.version += 1
-        if not self.course.complete:
-            self.course.go_on(self.method.next_steps(self.state, client))
+        if not self.timeline.complete:
+            self.timeline.extend(self.method.next_steps(self.state, client))
 
-    def _weights(self, answers: Answers) -> Floats:
+    def _weights(self, updates: ClientUpdates) -> Floats:
         """(k,) what the method multiplies the progress of each answer by."""
-        with self.method.hook("update", torch.cuda.OutOfMemoryError):
-            return _weights(self.method, self.state, answers, self.blends)
+        with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
+            return _weights(self.method, self.state, updates, self.blends)
 
     def _less(self, start: Stack, end: Stack, scale: Floats) -> Stack:
         """End models whose buffers have changed by less."""
@@ -388,25 +393,27 @@ class Aggregator(Generic[S]):
         kept = _shortened(start[:, part], end[:, part], scale)
         return torch.cat([end[:, :first], kept, end[:, part.stop :]], dim=1)
 
-    def _answers(self, jobs: Ints, start: Stack, end: Stack) -> Answers:
-        known, version = self.course.known, self.version + 1
-        stale = self.version - known.base[jobs]
+    def _answers(self, jobs: Ints, start: Stack, end: Stack) -> ClientUpdates:
+        known, version = self.timeline.known, self.version + 1
+        stale = self.version - known.start_version[jobs]
         rate = self.rates[jobs]
         expected = None if self._expected is None else self._expected(jobs)
         who, steps = known.client[jobs], known.steps[jobs]
-        return Answers(who, steps, stale, rate, version, start, end, expected)
+        return ClientUpdates(who, steps, stale, rate, version, start, end, expected)
 
     def _own(self, jobs: Ints, server: Vector, start: Stack, end: Stack) -> Stack | None:
         """Models that clients continue from, with the largest counters; None: the new server's."""
-        own = self.method.restart(server, end)
+        own = self.method.next_client_model(server, end)
         if own is not None and self.link is not None:
-            own = self.method.restart(self.link.reply(jobs, self.version, server, start, end), end)
+            own = self.method.next_client_model(
+                self.link.reply(jobs, self.version, server, start, end), end
+            )
         if own is None or not self.layout.counters:
             return own
         first = self.layout.size - self.layout.counters
         return torch.cat([own[:, :first], torch.maximum(server[first:], end[:, first:])], dim=1)
 
-    def _merged(self, server: Vector, end: Stack, answers: Answers) -> Vector | None:
+    def _merged(self, server: Vector, end: Stack, updates: ClientUpdates) -> Vector | None:
         """The server's buffers, averaged as the method says, and the largest counters."""
         first = self.layout.parameters
         last = first + self.layout.buffers
@@ -414,7 +421,7 @@ class Aggregator(Generic[S]):
             return None
         if self._buffers == "local":
             return server[first:]
-        averaged = self.method.average(server[first:last], end[:, first:last], answers)
+        averaged = self.method.aggregate_buffers(server[first:last], end[:, first:last], updates)
         return torch.cat([averaged, torch.maximum(server[last:], end[:, last:].amax(dim=0))])
 
 
@@ -422,8 +429,10 @@ def _used_before_next(schedule: Schedule) -> bool:
     """Whether each job starts from a version that includes the client's last answer."""
     used = slice(0, schedule.jobs)
     order = np.lexsort((schedule.first_step[used], schedule.client[used]))
-    client, base, visit = (a[used][order] for a in (schedule.client, schedule.base, schedule.visit))
-    return bool((base[1:] >= visit[:-1])[client[1:] == client[:-1]].all())
+    client, base, used_by = (
+        a[used][order] for a in (schedule.client, schedule.start_version, schedule.used_by)
+    )
+    return bool((base[1:] >= used_by[:-1])[client[1:] == client[:-1]].all())
 
 
 def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
@@ -437,23 +446,23 @@ def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
     return shortened
 
 
-def _weights(method: Method[S], state: S, answers: Answers, blends: bool) -> Floats:
+def _weights(method: Method[S], state: S, updates: ClientUpdates, blends: bool) -> Floats:
     """(k,) what a method multiplies the progress of each of these answers by.
 
     Blends treat every parameter alike: one number per answer says its weight. Of others it is how
     far the server model would be from where it is without an answer, for once its progress.
     """
-    start, end = answers.start, answers.end
+    start, end = updates.start, updates.end
     if blends:
         zero = start.new_zeros(len(start), len(start))
-        ones = replace(answers, start=zero, end=torch.eye(len(start)).to(start))
-        weight = method.update(state._replace(model=zero[0]), ones).model
+        ones = replace(updates, start=zero, end=torch.eye(len(start)).to(start))
+        weight = method.aggregate(state._replace(model=zero[0]), ones).model
         return np.array(weight.double().tolist())
-    model, moves = method.update(state, answers).model[None], []
+    model, moves = method.aggregate(state, updates).model[None], []
     for row in range(len(start)):
         others = end.clone()
         others[row] = start[row]
-        without = method.update(state, replace(answers, end=others)).model[None]
+        without = method.aggregate(state, replace(updates, end=others)).model[None]
         moves.append(_distances(without, model))
     length = _distances(start, end)
     with np.errstate(invalid="ignore"):  # infinite lengths
@@ -467,20 +476,20 @@ def _distances(start: Stack, end: Stack) -> Floats:
     return np.array([float(norm) for norm in norms])
 
 
-def _updated(method: Method[S], state: S, answers: Answers, blends: bool) -> S:
+def _updated(method: Method[S], state: S, updates: ClientUpdates, blends: bool) -> S:
     """The state after an update.
 
     Blends treat every parameter alike. On a CPU they get one piece of a large model at a time, so
     that intermediate results stay in the cache.
     """
-    start, end = answers.start, answers.end
+    start, end = updates.start, updates.end
     size = start.shape[1]
     if start.is_cuda or size <= _PIECE or not blends:
-        return method.update(state, answers)
+        return method.aggregate(state, updates)
     after, pieces = state, []
     for piece in (slice(first, first + _PIECE) for first in range(0, size, _PIECE)):
         before = state._replace(model=state.model[piece])
-        part = replace(answers, start=start[:, piece], end=end[:, piece])
-        after = method.update(before, part)
+        part = replace(updates, start=start[:, piece], end=end[:, piece])
+        after = method.aggregate(before, part)
         pieces.append(after.model)
     return after._replace(model=torch.cat(pieces))

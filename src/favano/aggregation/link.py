@@ -51,15 +51,15 @@ class Link:
         streams: Ints,  # (n,)
         plain: int = 0,  # numbers that are sent as they are, 32 bits each
         sent: Sequence[bool] | None = None,  # which tensors are; others stay as they are
-        lived: Messages | None = None,  # of a federation
+        timeline: Messages | None = None,  # of a federation
     ) -> None:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
         which = np.ones(len(self._sizes), bool) if sent is None else np.array(sent)
         counted = [int(size) for size in np.array(self._sizes)[which]]
         self.bits = message_bits(codec, counted) + 32 * plain
         self._frozen = torch.from_numpy(np.flatnonzero(np.repeat(~which, self._sizes)))
-        self._client, self._lived = schedule.client, lived
-        self._message = message_numbers(schedule) if lived is None else lived.number
+        self._client, self._timeline = schedule.client, timeline
+        self._message = message_numbers(schedule) if timeline is None else timeline.number
         self._first = first_versions(schedule)  # (n,)
         self._clients = origin(seed, Stream.QUANTISER, streams)  # (n,)
         self._server = origin(seed, Stream.QUANTISER, [SERVER])  # (1,)
@@ -71,7 +71,7 @@ class Link:
         """Number of messages so far that were too far from their key and read wrongly."""
         return 0 if self._wrapped is None else int(self._wrapped)
 
-    def go_on_from(self, last_reply: Mapping[int, Vector], wrapped: int) -> None:
+    def restore(self, last_reply: Mapping[int, Vector], wrapped: int) -> None:
         """Take over what another link of the same run knew."""
         self.last_reply, self._wrapped = dict(last_reply), torch.tensor(wrapped)
 
@@ -81,8 +81,10 @@ class Link:
 
     def whole(self, jobs: Ints, version: Ints | int) -> Mask:
         """Which of these jobs, which start from these versions, are sent them in full."""
-        lived = self._lived
-        in_full = self._first[self._client[jobs]] == version if lived is None else lived.whole[jobs]
+        timeline = self._timeline
+        in_full = (
+            self._first[self._client[jobs]] == version if timeline is None else timeline.whole[jobs]
+        )
         return np.asarray(in_full)
 
     def up(self, jobs: Ints, start: Stack, end: Stack, server: Vector) -> Stack:
@@ -179,7 +181,9 @@ def noise_of(
 
 def message_numbers(schedule: Schedule) -> Ints:
     """(J,) the number of each job among the jobs of its client, in the order of training."""
-    order = np.lexsort((schedule.first_step, schedule.begin, schedule.base, schedule.client))
+    order = np.lexsort(
+        (schedule.first_step, schedule.begin, schedule.start_version, schedule.client)
+    )
     client = schedule.client[order]
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order)) - np.searchsorted(client, client)
@@ -189,7 +193,7 @@ def message_numbers(schedule: Schedule) -> Ints:
 def first_versions(schedule: Schedule) -> Ints:
     """(n,) the first version that each client is sent, V if none; it is sent in full."""
     first = np.full(schedule.clients, schedule.updates)
-    np.minimum.at(first, schedule.client, schedule.base)
+    np.minimum.at(first, schedule.client, schedule.start_version)
     return first
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from favano.methods import Answers, AnyMethod
+from favano.methods import AnyMethod, ClientUpdates
 
 
 def keeps_one_model(method: AnyMethod) -> bool:
@@ -15,9 +15,9 @@ def keeps_one_model(method: AnyMethod) -> bool:
     if method.corrects or not (method.linear or method.distances):
         return False
     zero, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
-    about = Answers(zero, zero + 1, zero, np.ones(1), 0, two, two + 1.0)
+    about = ClientUpdates(zero, zero + 1, zero, np.ones(1), 0, two, two + 1.0)
     before = method.init(two[0])
-    states = before, method.update(before, about)
+    states = before, method.aggregate(before, about)
     return all(
         sum(isinstance(leaf, Tensor) for leaf in tree_leaves(state)) <= 1 for state in states
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from favano.methods import State
 from favano.methods.server_optimiser import Moments
-from favano.schedule import Course
+from favano.schedule import Timeline
 from favano.types import Floats, Ints, Mask, Vector
 
 
@@ -39,11 +39,11 @@ class Waiting(NamedTuple):
     """
 
     client: Ints
-    base: Ints
+    start_version: Ints
     place: Ints  # of the start model among those of the snapshot
 
 
-class Memory(NamedTuple):
+class RunMemory(NamedTuple):
     """What the server's side of a run remembers."""
 
     beginning: str  # digest of the schedule so far
@@ -68,13 +68,13 @@ class Snapshot(NamedTuple):
     server: int  # place of the server model among them
     held: Held
     waiting: Waiting
-    memory: Memory
+    memory: RunMemory
 
 
-KINDS = (Snapshot, Held, Waiting, Memory, Moments)  # named tuples in a snapshot
+KINDS = (Snapshot, Held, Waiting, RunMemory, Moments)  # named tuples in a snapshot
 
 
-class Beginning(NamedTuple):
+class ResumePoint(NamedTuple):
     """Where a run goes on: a snapshot, and the jobs of the course whose start models it has."""
 
     snapshot: Snapshot
@@ -82,42 +82,47 @@ class Beginning(NamedTuple):
     place: Ints  # of their start models
 
 
-def jobs_under_way(course: Course, snapshot: Snapshot) -> Beginning:
+def jobs_under_way(timeline: Timeline, snapshot: Snapshot) -> ResumePoint:
     """Find the jobs under way among those of the course, which may have another horizon.
 
     If a course grows, jobs of no use before its horizon were not kept; each client has one job at a
     time, which starts from what the client holds.
     """
-    known, version, waiting = course.known, snapshot.version, snapshot.waiting
-    pairs = zip(waiting.client.tolist(), waiting.base.tolist(), strict=True)
+    known, version, waiting = timeline.known, snapshot.version, snapshot.waiting
+    pairs = zip(waiting.client.tolist(), waiting.start_version.tolist(), strict=True)
     start = dict(zip(pairs, waiting.place.tolist(), strict=True))
     entries = []
-    for job in np.flatnonzero((known.base <= version) & (known.visit > version)).tolist():
+    for job in np.flatnonzero(
+        (known.start_version <= version) & (known.used_by > version)
+    ).tolist():
         client = int(known.client[job])
-        place = start.get((client, int(known.base[job])))
-        if place is None and np.isfinite(course.due[job]):
-            if course.complete:
+        place = start.get((client, int(known.start_version[job])))
+        if place is None and np.isfinite(timeline.due[job]):
+            if timeline.complete:
                 raise NoSnapshot("the start model of a job that is used now was not kept")
             place = int(snapshot.held.place[client])
         if place is not None:
             entries.append((job, place))
     jobs, places = np.array(entries, dtype=np.int64).reshape(-1, 2).T
-    return Beginning(snapshot, jobs, places)
+    return ResumePoint(snapshot, jobs, places)
 
 
-def beginning_digest(course: Course, rates: Floats, version: int) -> str:
+def beginning_digest(timeline: Timeline, rates: Floats, version: int) -> str:
     """A digest of the schedule up to a version; equal for two horizons if they begin alike."""
-    known = course.known
-    used = np.flatnonzero(known.visit <= version)
-    under_way = np.flatnonzero((known.visit > version) & (known.base <= version))
-    order = np.lexsort((known.client[under_way], known.base[under_way]))
+    known = timeline.known
+    used = np.flatnonzero(known.used_by <= version)
+    under_way = np.flatnonzero((known.used_by > version) & (known.start_version <= version))
+    order = np.lexsort((known.client[under_way], known.start_version[under_way]))
     parts = [
-        *(column[used] for column in (known.client, known.steps, known.base, known.visit)),
+        *(
+            column[used]
+            for column in (known.client, known.steps, known.start_version, known.used_by)
+        ),
         known.first_step[used],
         rates[used],
         known.time[: version + 1],
-        known.lost[: version + 1],
-        known.base[under_way][order],
+        known.wasted_steps[: version + 1],
+        known.start_version[under_way][order],
         known.client[under_way][order],
     ]
     digest = hashlib.sha256()

@@ -13,7 +13,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.app import app
-        from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, need
+        from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, require
         from favano.notices import to_standard_error
     except KeyboardInterrupt:
         sys.exit(130)
@@ -24,7 +24,7 @@ def main() -> None:
         for before, word in pairwise(sys.argv):
             flag = before if not word else word.removesuffix("=")
             empty = not word or (word.startswith("--") and word.endswith("="))
-            need(not empty, flag.lstrip("-"), "", "is empty; is a shell variable not set?")
+            require(not empty, flag.lstrip("-"), "", "is empty; is a shell variable not set?")
         try:
             app()
         finally:

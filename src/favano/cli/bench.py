@@ -11,7 +11,7 @@ from rich.table import Table
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.progress import decoding
 from favano.cli.shell import keep_to, print_json, screen
-from favano.errors import need
+from favano.errors import require
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed
@@ -41,7 +41,7 @@ def bench_command(
 ) -> None:
     """Measure the local steps per second of the lanes and of a plain loop."""
     for name in ("horizon", "evaluate_every"):
-        need(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
+        require(name not in flags, name, flags.get(name), "bench chooses it by --seconds")
     spec = benched_spec(config, flags)
     keep_to(spec.run.device)
     from favano.studies.bench import Effort, bench, bench_samples

@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 
 from favano.errors import BadInput
-from favano.theory import Problem
+from favano.theory import TheoryProblem
 
-PROBLEM: Final = Problem()
+PROBLEM: Final = TheoryProblem()
 _CONSTANTS: Mapping[str, str] = {
     "smoothness": "L, of the clients' gradients",
     "noise": "sigma, of mini-batch gradients",
@@ -41,7 +41,7 @@ def with_constants(command: Callable[..., None]) -> Callable[..., None]:
         constants = {name: value for name, value in asked.items() if value is not None}
         for name, value in constants.items() if arguments.get("pilot") else ():
             raise BadInput(name, value, "leave it out or --pilot, which estimates the constants")
-        command(problem=Problem(**constants), **arguments)
+        command(problem=TheoryProblem(**constants), **arguments)
 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__

@@ -15,9 +15,9 @@ from typer.core import TyperCommand
 from favano.cli.progress import decoding
 from favano.cli.shell import say
 from favano.code_digest import file_digest
-from favano.errors import need
+from favano.errors import require
 from favano.methods import AnyMethod, all_methods, file_of, method_class
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.options import Option, options_of
 from favano.planning.comparison import keys_for, read_keys
 from favano.planning.planned import OPEN_KEYS
@@ -107,7 +107,7 @@ class SpecCommand(TyperCommand):
         own = [option for name, option in options_of(kind).items() if name not in shared]
         clash = ", ".join(flag for option in own for flag in _flags(option) if flag in taken)
         rule = f"has options that are flags of this command: {clash}; rename them"
-        need(not clash, ALGORITHM, kind.name, rule)
+        require(not clash, ALGORITHM, kind.name, rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Write the flags of the command, of each method and of each part."""
@@ -131,7 +131,7 @@ def _unread_keys(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[s
     read = {key for kind in kinds for key in read_keys(kind())}
     words = " ".join(args)
     unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}
-    return ({*options_of(Clock), *OPEN_KEYS} - read) | unasked
+    return ({*options_of(ServerClock), *OPEN_KEYS} - read) | unasked
 
 
 def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from favano.cli.shell import leave, need_flower, say
-from favano.errors import need
+from favano.errors import require
 
 Address = Annotated[str, typer.Argument(metavar="HOST:PORT", help="address of the server")]
 Partition = Annotated[
@@ -83,20 +83,20 @@ def join_command(
     """
     need_flower()
     from favano.flower.addresses import check_address
+    from favano.flower.data_partition import DataPartition
     from favano.flower.limits import Limits, method_names
     from favano.flower.memory import FileStore
     from favano.flower.node import check_files, join
-    from favano.flower.private import Refused
-    from favano.flower.share import Share
+    from favano.flower.private import CallRefused
     from favano.flower.supernode import Stock, become_supernode
 
     check_address(address, secure=root_certificate is not None, insecure=insecure)
     check_files(root_certificate, key, operator)
     limits = Limits(least_batch, least_steps_apart, method_names(methods))
     place, _, count = partition.partition("/")
-    need(place.isdecimal() and count.isdecimal(), "partition", partition, "need I/N, as 0/4")
+    require(place.isdecimal() and count.isdecimal(), "partition", partition, "need I/N, as 0/4")
     folder = None if data is None else str(data.absolute())
-    share = Share(int(place), int(count), dataset, split, model, seed, folder)
+    share = DataPartition(int(place), int(count), dataset, split, model, seed, folder)
     if not resident:
         become_supernode(address, share, Stock(root_certificate, key, operator, pace, limits))
     store = None if state is None else FileStore(state)
@@ -112,7 +112,7 @@ def join_command(
             patience=patience,
             say=say,
         )
-    except Refused as error:
+    except CallRefused as error:
         leave(f"not let in by {address}: {error}", code=1)
     except KeyboardInterrupt:
         leave("left the federation")

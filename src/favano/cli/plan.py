@@ -19,7 +19,7 @@ from favano.run.progress import duration
 from favano.run.result_folder import check_writable
 from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
-from favano.specification.spec import given
+from favano.specification.spec import required
 
 _MANY, _TOO_MANY = 200_000, 1e10  # jobs that are planned without a word, and refused
 _SECONDS = 5e-5  # that a job takes with its share in the audit, about
@@ -39,7 +39,7 @@ def plan_command(
     by_samples = getattr(spec.method, "sample_weights", False)
     traits = load_data(spec.problem, data_dir).traits if by_samples else None
     method = bind_method(spec, spec.run.seed, traits)
-    jobs = expected_jobs(method.policy(), method.world.fleet, given(spec.run.horizon))
+    jobs = expected_jobs(method.policy(), method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:
         cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
         say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")

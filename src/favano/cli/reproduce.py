@@ -12,12 +12,12 @@ from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
 from favano.cli.shell import called_as, keep_to, leave, print_json, print_sheet, screen
 from favano.cli.training import CheckpointEvery, OnCluster, asked, place
-from favano.errors import need
+from favano.errors import require
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, entries_of, facts, sheets, write_readme
 from favano.report.sheet import tables
-from favano.run.claim import Claim
+from favano.run.claim import FolderLock
 from favano.studies.catalogue import ALL, KNOWN, named
 from favano.studies.footprint import GRAMS_PER_KWH, PUE, check_constants, machine
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1
@@ -76,7 +76,7 @@ def reproduce_command(
     check_constants(watts, pue, carbon_intensity)
     describe = partial(machine, device, watts=watts, pue=pue, grams_per_kwh=carbon_intensity)
     try:
-        with place(cluster) as there, Claim(out, asked(out), alone=False):
+        with place(cluster) as there, FolderLock(out, asked(out), alone=False):
             reproduce(experiments, request, out, data_dir=data_dir,
                       footprint=partial(there.call, describe, device),
                       command=command, watcher=TerminalWatcher(), at_once=at_once,
@@ -122,5 +122,5 @@ def _complexities(folder: Path, command: str, *, quiet: bool) -> dict[str, objec
 def _change(text: str) -> tuple[str, str]:
     """A key and its value, split at the first `=`."""
     key, equals, value = text.partition("=")
-    need(bool(key and equals), "with", text, "need KEY=VALUE, as in --with horizon=3000")
+    require(bool(key and equals), "with", text, "need KEY=VALUE, as in --with horizon=3000")
     return key.replace("-", "_"), value

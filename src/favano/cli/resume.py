@@ -13,7 +13,7 @@ import typer
 from favano.cli.flags import Trust
 from favano.cli.shell import say, trusted
 from favano.cli.training import RESUMED, OnCluster
-from favano.errors import need
+from favano.errors import require
 from favano.methods import only_trusted
 from favano.records import read_file
 from favano.records.folder import SUMMARY
@@ -35,8 +35,8 @@ def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = Non
     path, files = folder.absolute(), trusted(trust)
     if not (path / RESUME).exists():
         results = (path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
-        need(any(map(any, results)), "folder", folder, "holds no run that could go on")
-        from favano.run.statement import read_statements
+        require(any(map(any, results)), "folder", folder, "holds no run that could go on")
+        from favano.run.stored_result import read_statements
 
         read_statements(folder, execute=False)  # missing or damaged files are refused
         say(f"already done: {folder}")
@@ -44,7 +44,7 @@ def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = Non
     asked = read_file(path / RESUME, resumption_from_json)
     _check_command(folder, asked, cluster)
     rule = f"its command was given in {asked.folder}, which is not there any more"
-    need(Path(asked.folder).is_dir(), "folder", folder, rule)
+    require(Path(asked.folder).is_dir(), "folder", folder, rule)
     if asked.data is not None:
         os.environ["FAVANO_DATA"] = asked.data
     with chdir(asked.folder), only_trusted(files):
@@ -63,10 +63,10 @@ def _check_command(folder: Path, asked: Resumption, cluster: str | None) -> None
     """Refuse commands that leave no note, and a cluster of somebody's choice: it executes code."""
     name = asked.command[0] if asked.command else "empty"
     rule = f"its command is {name}; need one of {', '.join(_COMMANDS)}"
-    need(name in _COMMANDS, "folder", folder, rule)
+    require(name in _COMMANDS, "folder", folder, rule)
     pairs = zip(asked.command, [*asked.command[1:], ""], strict=True)
     named = (after if word == _CLUSTER else word.partition("=")[2]
              for word, after in pairs if word.startswith(_CLUSTER))  # fmt: skip
     address = next((value for value in named if value not in _SAFE), None)
     rule = f"its command used a cluster at {address}; if it is yours, add {_CLUSTER} {address}"
-    need(cluster is not None or address is None, "folder", folder, rule)
+    require(cluster is not None or address is None, "folder", folder, rule)

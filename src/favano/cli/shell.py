@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 
 from favano.code_digest import file_digest
-from favano.errors import need
+from favano.errors import require
 from favano.methods import source_digest
 from favano.planning.comparison import folder_name
 from favano.records import to_json
@@ -91,7 +91,7 @@ def say(sentence: str) -> None:
 def trusted(files: Sequence[Path] | None) -> list[Path]:
     """The files that may be executed, by full path; their digests are shown."""
     for file in files or ():
-        need(file.is_file(), "trust", file, "no such file")
+        require(file.is_file(), "trust", file, "no such file")
         say(f"trusted: {file} (SHA-256 {file_digest(file.resolve())})")
     return [file.resolve() for file in files or ()]
 

@@ -8,7 +8,7 @@ from favano.cli.constants import PROBLEM, Pilot, Target, number, table_of, with_
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.studies.guarantees import advice_of, make_case
-from favano.theory import Problem, estimates_of
+from favano.theory import TheoryProblem, estimates_of
 
 
 @with_constants
@@ -16,7 +16,7 @@ def advise_command(
     flags: Values,
     config: Config = None,
     data_dir: DataDir = None,
-    problem: Problem = PROBLEM,
+    problem: TheoryProblem = PROBLEM,
     target: Target = 0.1,
     pilot: Pilot = False,
     json: Json = False,

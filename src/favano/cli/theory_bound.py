@@ -6,14 +6,14 @@ from favano.cli.constants import PROBLEM, Rounds, server_steps, table_of, with_c
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.studies.guarantees import bound_document, bounds_of, make_case
-from favano.theory import Problem
+from favano.theory import TheoryProblem
 
 
 @with_constants
 def bound_command(
     flags: Values,
     config: Config = None,
-    problem: Problem = PROBLEM,
+    problem: TheoryProblem = PROBLEM,
     rounds: Rounds = None,
     json: Json = False,
 ) -> None:

@@ -7,14 +7,14 @@ from favano.cli.flags import Config, Json, Values
 from favano.cli.shell import print_json, screen
 from favano.specification.config import read_config
 from favano.studies.complexity import complexity_document, complexity_rows
-from favano.theory import Problem
+from favano.theory import TheoryProblem
 
 
 @with_constants
 def complexity_command(
     flags: Values,
     config: Config = None,
-    problem: Problem = PROBLEM,
+    problem: TheoryProblem = PROBLEM,
     target: Target = 0.1,
     json: Json = False,
 ) -> None:

@@ -14,7 +14,7 @@ from favano.cli.constants import (
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, print_json, screen
 from favano.studies.guarantees import make_case, rates_of
-from favano.theory import Problem
+from favano.theory import TheoryProblem
 
 
 @with_constants
@@ -22,7 +22,7 @@ def learning_rate_command(
     flags: Values,
     config: Config = None,
     data_dir: DataDir = None,
-    problem: Problem = PROBLEM,
+    problem: TheoryProblem = PROBLEM,
     rounds: Rounds = None,
     pilot: Pilot = False,
     json: Json = False,

@@ -15,12 +15,12 @@ import typer
 
 from favano.cli.progress import decoding
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
-from favano.errors import need
+from favano.errors import require
 from favano.planning.planned import check_plan
 from favano.records import worst
 from favano.records.folder import CHECKPOINTS
 from favano.records.resumption import Resumption
-from favano.run.claim import Claim
+from favano.run.claim import FolderLock
 from favano.run.outcome import diverged_runs, read_wrongly
 from favano.run.progress import ProgressBar
 from favano.run.result_folder import (
@@ -37,7 +37,7 @@ from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
-    from favano.run.place import Place
+    from favano.run.backend import Place
     from favano.run.result import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
@@ -45,7 +45,7 @@ Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, 
 
 def _seconds(value: float | None) -> float | None:
     """Refuse NaN, which no comparison finds too small."""
-    need(value is None or value >= 0, "checkpoint_every", value, "need a number >= 0")
+    require(value is None or value >= 0, "checkpoint_every", value, "need a number >= 0")
     return value
 
 
@@ -98,7 +98,7 @@ def train(
             missing[folder] = spec
     if not missing:
         return
-    with Claim(out, asked(out)):
+    with FolderLock(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
         results = _results(missing, data_dir, every, cluster, force=force)
@@ -139,7 +139,7 @@ def _results(
 def place(cluster: str | None) -> Iterator[Place]:
     """This machine, or a cluster."""
     if cluster in (None, "none"):
-        from favano.run.place import THIS_MACHINE
+        from favano.run.backend import THIS_MACHINE
 
         yield THIS_MACHINE
     else:

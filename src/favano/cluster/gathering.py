@@ -12,13 +12,13 @@ from favano.cluster.messages import (
     Began,
     Ended,
     Message,
+    Notice,
     Order,
-    Refused,
-    Said,
-    Saved,
+    PackRefused,
+    SavedPack,
     versions,
 )
-from favano.cluster.packs import Pack, Run, Slot
+from favano.cluster.packs import Pack, PackedRun, Slot
 from favano.errors import WriteFailed
 from favano.methods import source_digest
 from favano.records import worst
@@ -72,14 +72,14 @@ class Gathering:
             audits=self.audits,
         )
 
-    def left_of(self, pack: Pack) -> list[Run]:
+    def left_of(self, pack: Pack) -> list[PackedRun]:
         """The runs of a pack that have not ended."""
         return [run for run in sorted(pack.runs) if run.seed in self._missing[run.number]]
 
     def _asked(self, number: int, seeds: Sequence[int]) -> Asked:
         spec, kernels = self.results[number].spec, self.kernels[number]
         here = {"device": "cuda"} if kernels is None else {"kernels": kernels}
-        keys = {**(spec.asked or spec).given, **here}
+        keys = {**(spec.as_given or spec).given, **here}
         paths = [path for seed in seeds for path in self._checkpoints_of(number, seed)]
         saved = {path.name: path.read_bytes() for path in paths}
         return Asked(keys, source_digest(spec.method), tuple(seeds), saved)
@@ -96,15 +96,15 @@ class Gathering:
                 self._advance(pack, "", self._left[pack] - steps, 0.0)
             case Advanced(label, steps, time):
                 self._advance(pack, label, steps, time)
-            case Said(sentence):
+            case Notice(sentence):
                 self.say(sentence)
-            case Saved():
+            case SavedPack():
                 pack.losses = 0
                 self._save(message)
             case Ended(number, seeds, result):
                 pack.losses = 0
                 self._add(number, seeds, result)
-            case Refused(error):
+            case PackRefused(error):
                 raise error
 
     def _advance(self, pack: Pack, label: str, steps: int, time: float) -> None:
@@ -115,7 +115,7 @@ class Gathering:
         """Tell the user."""
         (self.checkpoints or Checkpoints([])).say(sentence)
 
-    def _save(self, saved: Saved) -> None:
+    def _save(self, saved: SavedPack) -> None:
         assert self.checkpoints is not None
         files = CheckpointFiles(self.checkpoints.folders[saved.number], saved.seed)
         try:
@@ -135,7 +135,10 @@ class Gathering:
         whole.losses = dict(sorted({**whole.losses, **part.losses}.items()))
         whole.status = worst([whole.status, part.status])
         whole.test_samples = part.test_samples
-        whole.audit, whole.served = part.audit or whole.audit, part.served or whole.served
+        whole.audit, whole.client_scores = (
+            part.audit or whole.audit,
+            part.client_scores or whole.client_scores,
+        )
         whole.steps_before += part.steps_before
         whole.seconds_before += part.seconds_before
         whole.error = part.error or whole.error
@@ -157,5 +160,7 @@ class Gathering:
 
 def _named(specs: Sequence[Spec]) -> set[str]:
     """Files that must be on every machine: of methods, of step times and of splits."""
-    methods = {spec.method.place.rpartition(":")[0] for spec in specs if spec.method.place}
+    methods = {
+        spec.method.import_path.rpartition(":")[0] for spec in specs if spec.method.import_path
+    }
     return methods | {name for spec in specs for name in named_files(spec)}

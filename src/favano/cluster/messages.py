@@ -49,13 +49,13 @@ class Advanced(NamedTuple):
     time: float
 
 
-class Said(NamedTuple):
+class Notice(NamedTuple):
     """A sentence for the user."""
 
     sentence: str
 
 
-class Saved(NamedTuple):
+class SavedPack(NamedTuple):
     """A checkpoint file."""
 
     number: int
@@ -72,13 +72,13 @@ class Ended(NamedTuple):
     result: Result
 
 
-class Refused(NamedTuple):
+class PackRefused(NamedTuple):
     """The pack cannot be run."""
 
     error: BadInput
 
 
-Message: TypeAlias = Began | Advanced | Said | Saved | Ended | Refused
+Message: TypeAlias = Began | Advanced | Notice | SavedPack | Ended | PackRefused
 
 
 def versions() -> str:

@@ -19,14 +19,14 @@ from favano.cluster.messages import (
     Began,
     Ended,
     Message,
+    Notice,
     Order,
-    Refused,
-    Said,
-    Saved,
+    PackRefused,
+    SavedPack,
     versions,
 )
 from favano.data import Dataset
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import source_digest
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
@@ -52,7 +52,7 @@ def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
             _run(order, data, messages.put, closed)
             messages.put(None)
         except BadInput as error:
-            messages.put(Refused(error))
+            messages.put(PackRefused(error))
             messages.put(None)
         except BaseException as error:
             messages.put(error)
@@ -73,7 +73,7 @@ def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
 def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
     """Run a pack in the present folder."""
     rule = f"has {versions()}, the command has {order.versions}; install the same"
-    need(versions() == order.versions, "cluster", platform.node(), rule)
+    require(versions() == order.versions, "cluster", platform.node(), rule)
     _place_files(order.files)
     numbers, asked = list(order.asked), list(order.asked.values())
     specs = [_spec(request) for request in asked]
@@ -114,7 +114,7 @@ def _place_files(files: Mapping[str, bytes]) -> None:
             continue
         inside = not path.is_absolute() and ".." not in PurePath(name).parts
         rule = "need a path below the working directory, or the same file on every machine"
-        need(inside, "cluster", name, rule)
+        require(inside, "cluster", name, rule)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
@@ -122,7 +122,7 @@ def _place_files(files: Mapping[str, bytes]) -> None:
 def _spec(asked: Asked) -> Spec:
     spec = resolve(make_spec(asked.keys))
     rule = f"has another version of {spec.method.name}; install the same"
-    need(source_digest(spec.method) == asked.source, "cluster", platform.node(), rule)
+    require(source_digest(spec.method) == asked.source, "cluster", platform.node(), rule)
     return spec
 
 
@@ -136,10 +136,10 @@ def _checkpoints(order: Order, send: Send) -> Checkpoints:
             (folder / name).write_bytes(content)
 
     def written(files: CheckpointFiles, path: Path) -> None:
-        send(Saved(numbers[files.folder], files.seed, path.name, path.read_bytes()))
+        send(SavedPack(numbers[files.folder], files.seed, path.name, path.read_bytes()))
 
     def say(sentence: str) -> None:
-        send(Said(sentence))
+        send(Notice(sentence))
 
     return Checkpoints(list(folders.values()), order.every, say, order.keep_last, written)
 

@@ -23,7 +23,7 @@ class Slot(NamedTuple):
         return self.cores if self.gpu is None else 1
 
 
-class Run(NamedTuple):
+class PackedRun(NamedTuple):
     """One seed of one specification."""
 
     number: int  # of the specification
@@ -36,7 +36,7 @@ class Pack:
     """Runs that are made together, by a slot of this speed if possible."""
 
     speed: float
-    runs: list[Run] = field(default_factory=list)
+    runs: list[PackedRun] = field(default_factory=list)
     losses: int = 0  # since its last checkpoint
 
     @property
@@ -63,7 +63,7 @@ def slots_of(node: str, cores: float, gpus: float, device: str) -> list[Slot]:
     return [Slot(node, int(cores // gpus), gpu) for gpu in range(int(gpus))]
 
 
-def make_packs(runs: Iterable[Run], slots: Sequence[Slot]) -> list[Pack]:
+def make_packs(runs: Iterable[PackedRun], slots: Sequence[Slot]) -> list[Pack]:
     """Two packs per slot, with work in proportion to its speed; fewer if there are fewer runs."""
     packs = [Pack(slot.speed) for slot in slots for _ in range(_PER_SLOT)]
     for run in sorted(runs, key=lambda run: run.steps, reverse=True):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from favano.cluster.packs import Run
+from favano.cluster.packs import PackedRun
 from favano.data import Dataset
 from favano.metrics import client_metrics
 from favano.planning.planned import plan_seeds
@@ -17,7 +17,7 @@ from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
 from favano.run.samples import Samples, in_steps, named_model, samples_of
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.types import Kernels
 
 
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
 
     results: list[Result]
     kernels: list[Kernels | None]  # of each result; None on a GPU
-    runs: list[Run]
+    runs: list[PackedRun]
 
 
 def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result]) -> Prepared:
@@ -39,17 +39,17 @@ def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result])
         for number, spec in enumerate(map(resolve, specs))
     ]
     runs, model = list(_planned_runs(results, samples)), named_model(results[0].spec, samples)
-    kernels = [kernels_here(given(result.first), samples, model) for result in results]
+    kernels = [kernels_here(required(result.first), samples, model) for result in results]
     for number, result in earlier.items():
         check_earlier(result, kernels[number], samples)
     return Prepared(results, kernels, runs)
 
 
-def _planned_runs(results: Sequence[Result], samples: Samples) -> Iterator[Run]:
+def _planned_runs(results: Sequence[Result], samples: Samples) -> Iterator[PackedRun]:
     """The runs that results lack; each result gets the plan of its first seed."""
     for number, result in enumerate(results):
         planned = plan_seeds(in_steps(result.spec, samples), samples.traits)
         result.first, there = planned[0], {run.seed for run in result.runs}
         for plan in planned:
             if plan.seed not in there:
-                yield Run(number, plan.seed, plan.schedule.used_steps)
+                yield PackedRun(number, plan.seed, plan.schedule.used_steps)

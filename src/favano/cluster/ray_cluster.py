@@ -26,10 +26,10 @@ from favano.cluster.pack_run import pack_messages
 from favano.cluster.packs import Pack, Slot, make_packs, next_pack, slots_of
 from favano.cluster.preparation import prepare
 from favano.data import Dataset
-from favano.errors import BadInput, ClusterLost, need
+from favano.errors import BadInput, ClusterLost, require
+from favano.run.backend import Found, RunTogether
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
-from favano.run.place import Found, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.runner import NOTHING
@@ -73,7 +73,7 @@ def _connect(address: str, folder: str) -> None:
         return
     host, colon, port = address.rpartition(":")
     rule = "need auto, or HOST:PORT of a cluster that this machine has joined"
-    need(bool(colon and host) and port.isdecimal(), "cluster", address, rule)
+    require(bool(colon and host) and port.isdecimal(), "cluster", address, rule)
     try:
         _check_answer(host, int(port))
         with _nothing_on_stderr():
@@ -165,7 +165,7 @@ class Cluster:
     def _slots(self, device: str) -> list[Slot]:
         """Places for packs on the nodes that are alive; refused if there are none."""
         slots = slots_on(device)
-        need(bool(slots), "device", device, f"no node of the cluster {self.address} has one")
+        require(bool(slots), "device", device, f"no node of the cluster {self.address} has one")
         return slots
 
 
@@ -235,7 +235,7 @@ class _Work:
         except RayTaskError as error:
             missing = re.search("No module named '.+'", str(error))
             rule = f"{missing and missing[0]}; install the same packages as here"
-            need(missing is None, "cluster", error.ip, rule)
+            require(missing is None, "cluster", error.ip, rule)
             raise
         except RayError as error:
             del self._busy[stream]

@@ -9,6 +9,6 @@ from favano.data.dataset import Dataset as Dataset
 from favano.data.natural import is_natural as is_natural
 from favano.data.origins import find as find
 from favano.data.partition import Traits as Traits
-from favano.data.partition import deal as deal
+from favano.data.partition import partition as partition
 from favano.data.preprocessing import Preprocessing as Preprocessing
 from favano.data.sources import load as load

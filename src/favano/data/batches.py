@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, permutation, uniform
 from favano.types import Ints
 
@@ -47,14 +47,14 @@ class BatchStream:
     _last: dict[tuple[int, int], Ints] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        need(self.batch_size >= 1, "batch_size", self.batch_size, "need 1 or more")
+        require(self.batch_size >= 1, "batch_size", self.batch_size, "need 1 or more")
         known = get_args(Order)
-        need(self.order in known, "order", self.order, f"need one of {', '.join(known)}")
+        require(self.order in known, "order", self.order, f"need one of {', '.join(known)}")
         empty = [client for client, part in enumerate(self.parts) if len(part) == 0]
-        need(not empty, "parts", empty, "clients without samples: need at least one sample each")
+        require(not empty, "parts", empty, "clients without samples: need at least one sample each")
         if self.streams is not None:
             given, clients = len(self.streams), len(self.parts)
-            need(given == clients, "streams", given, f"need one per client ({clients})")
+            require(given == clients, "streams", given, f"need one per client ({clients})")
 
     def indices(self, client: int, step: int, steps: int = 1) -> Ints:
         """Samples of `steps` mini-batches of the client's stream, the first of them number `step`.

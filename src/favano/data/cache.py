@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from favano.data.dataset import Pixels
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.types import Ints
 
 
@@ -118,7 +118,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 def _check(path: Path, array: object, kinds: str, dimensions: tuple[int, ...]) -> None:
     right = isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim in dimensions
-    need(right, "dataset", path, f"does not hold what it should; {_REMEDY}")
+    require(right, "dataset", path, f"does not hold what it should; {_REMEDY}")
 
 
 def write_owners(folder: Path, part: str, owners: Mapping[str, Ints]) -> None:

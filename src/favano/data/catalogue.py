@@ -11,7 +11,7 @@ Mode: TypeAlias = Literal["L", "RGB"]  # Pillow's names for grey and colour
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownDataset:
     """A data set of the Hugging Face hub.
 
     Args:
@@ -46,16 +46,20 @@ _TINY_IMAGENET = Preprocessing(255.0, (0.4802, 0.4481, 0.3975), (0.2302, 0.2265,
 _FEMNIST = Preprocessing(255.0, (0.9615,), (0.1642,))
 _TOKENS = Preprocessing(1.0, tokens=True)
 
-KNOWN: Final[dict[str, Known]] = {
-    "mnist": Known("ylecun/mnist", "test", 10, "L", Preprocessing(255.0), _MNIST, "writer_id"),
-    "cifar10": Known("uoft-cs/cifar10", "test", 10, "RGB", _CIFAR10, _CIFAR10),
-    "tiny-imagenet": Known(
+KNOWN: Final[dict[str, KnownDataset]] = {
+    "mnist": KnownDataset(
+        "ylecun/mnist", "test", 10, "L", Preprocessing(255.0), _MNIST, "writer_id"
+    ),
+    "cifar10": KnownDataset("uoft-cs/cifar10", "test", 10, "RGB", _CIFAR10, _CIFAR10),
+    "tiny-imagenet": KnownDataset(
         "zh-plus/tiny-imagenet", "valid", 200, "RGB", _TINY_IMAGENET, _TINY_IMAGENET
     ),
-    "femnist": Known(
+    "femnist": KnownDataset(
         "flwrlabs/femnist", None, 62, "L", Preprocessing(255.0), _FEMNIST, "writer_id"
     ),
-    "shakespeare": Known("flwrlabs/shakespeare", None, 80, None, _TOKENS, _TOKENS, "character_id"),
+    "shakespeare": KnownDataset(
+        "flwrlabs/shakespeare", None, 80, None, _TOKENS, _TOKENS, "character_id"
+    ),
 }
 
 NAMES: Final = (DIGITS, *KNOWN)

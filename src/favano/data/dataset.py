@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from favano.data.partition import Traits
 from favano.data.preprocessing import Preprocessing
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
@@ -82,7 +82,7 @@ class Dataset:
         return self.train.inputs.shape[1:]
 
     def _need(self, condition: bool, rule: str) -> None:
-        need(condition, "dataset", self.name, rule)
+        require(condition, "dataset", self.name, rule)
 
 
 def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
@@ -91,7 +91,9 @@ def hold_out(dataset: Dataset, count: int, seed: int) -> Dataset:
     Reading A19 of the paper's "unseen validation dataset".
     """
     size = len(dataset.train.labels)
-    need(0 < count < size, "holdout", count, f"need 1..{size - 1}, or 0 for the official test set")
+    require(
+        0 < count < size, "holdout", count, f"need 1..{size - 1}, or 0 for the official test set"
+    )
     order = permutation(seed, Stream.HOLDOUT, size)
     held, kept = np.sort(order[:count]), np.sort(order[count:])
     return replace(dataset, train=dataset.train.take(kept), test=dataset.train.take(held))
@@ -104,7 +106,7 @@ def take_fraction(
 
     Test samples that were `held_out` all stay: their number was asked for.
     """
-    need(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
+    require(0 < fraction <= 1, "data_fraction", fraction, "need a number > 0, 1 at most")
     train, test = (
         rows.take(_share(rows.labels, fraction, seed, client=1 + part))
         for part, rows in enumerate((dataset.train, dataset.test))

@@ -15,7 +15,7 @@ from favano.data.catalogue import Mode
 from favano.data.origins import Origin
 from favano.data.pixels import white_of
 from favano.data.tables import codes_of, owner_codes, tables_of
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
@@ -61,7 +61,7 @@ def decode(
         for part, values in labels.items():
             low, high = int(values.min()), int(values.max())
             rule = f"{part} labels run from {low} to {high}: need 0..{count - 1}"
-            need(low >= 0 and high < count, "dataset", name, rule)
+            require(low >= 0 and high < count, "dataset", name, rule)
             np.save(folder / f"{part}_labels.npy", values)
             if owners[part]:
                 cache.write_owners(folder, part, owners[part])
@@ -78,7 +78,7 @@ def decode(
 def _with_test(table: pyarrow.Table, owner: str, name: str) -> dict[str, pyarrow.Table]:
     """Every tenth image of each owner, in random order, for testing; LEAF's share."""
     rule = f"columns {', '.join(table.column_names)}: need {owner}"
-    need(owner in table.column_names, "dataset", name, rule)
+    require(owner in table.column_names, "dataset", name, rule)
     codes = codes_of(table[owner])
     order = permutation(_SPLIT_SEED, Stream.HOLDOUT, len(codes))
     order = order[np.argsort(codes[order], kind="stable")]  # by owner
@@ -96,7 +96,7 @@ def _two_columns(name: str, table: pyarrow.Table) -> pyarrow.Table:
         next((column for column in names if column in present), None) for names in (_IMAGE, _LABEL)
     ]
     rule = f"columns {', '.join(present)}: need image (or img) and label (or character)"
-    need(None not in chosen, "dataset", name, rule)
+    require(None not in chosen, "dataset", name, rule)
     columns = table.select(chosen).rename_columns(["image", "label"])
     return columns.replace_schema_metadata(table.schema.metadata)
 
@@ -120,12 +120,12 @@ def _write_images(
     _, height, width = shape
     for row, image in enumerate(_images(name, table)):
         rule = f"images of {width}x{height} and of {image.width}x{image.height}: need one size"
-        need((image.width, image.height) == (width, height), "dataset", name, rule)
+        require((image.width, image.height) == (width, height), "dataset", name, rule)
         rule = (
             f"image {row} is of Pillow's kind {image.mode}: need 1 or 8 bits per colour; convert "
             "it, or give what datasets.load_dataset returns to favano.Problem, which takes 16 bits"
         )
-        need(white_of(image) in _WHITE, "dataset", name, rule)
+        require(white_of(image) in _WHITE, "dataset", name, rule)
         try:
             decoded = np.asarray(image.convert(mode))
         except OSError as error:
@@ -160,8 +160,8 @@ def _common_mode(name: str, tables: dict[str, pyarrow.Table]) -> Mode:
 
 
 def _labels(name: str, table: pyarrow.Table) -> Ints:
-    need(len(table) > 0, "dataset", name, "a split has no images: need at least one")
+    require(len(table) > 0, "dataset", name, "a split has no images: need at least one")
     values = np.asarray(table["label"].to_pylist())
     rule = f"labels of type {values.dtype}: need integers from 0"
-    need(values.dtype.kind in "iu", "dataset", name, rule)
+    require(values.dtype.kind in "iu", "dataset", name, rule)
     return values.astype(np.int64)

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.rng import Stream, bits
 from favano.types import Ints
 
@@ -23,7 +23,7 @@ def dirichlet(labels: Ints, clients: int, concentration: float, seed: int) -> li
     except ImportError as error:
         raise BadInput("split", how, "needs pip install 'favano[data]'") from error
     rule = f"{clients} clients for {len(labels)} samples: need at most one client per sample"
-    need(clients <= len(labels), "split", how, rule)
+    require(clients <= len(labels), "split", how, rule)
     partitioner = DirichletPartitioner(
         num_partitions=clients,
         partition_by="label",

@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 from urllib.request import getproxies
 
 from favano.data.origins import Hub
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,7 +34,7 @@ def download(origin: Hub, arrow: Path, name: str) -> dict[str, pyarrow.Table]:
         f"no local folder given and {origin.repository} cannot be reached on the hub; "
         "give --data-dir or set FAVANO_DATA, or allow network access"
     )
-    need(_resolves(), "dataset", name, unreachable)
+    require(_resolves(), "dataset", name, unreachable)
     try:
         with _quiet():
             splits = datasets.load_dataset(origin.repository, cache_dir=str(arrow))

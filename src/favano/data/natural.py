@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.file_sizes import check_array, read_limited
 from favano.rng import Stream, permutation
 from favano.types import Ints
@@ -32,7 +32,7 @@ def file_owners(how: str, count: int) -> dict[str, Ints]:
         return {}
     owners = read_owners(Path(path), how)
     rule = f"names {len(owners)} clients, need one for each of {count} training samples"
-    need(len(owners) == count, "split", how, rule)
+    require(len(owners) == count, "split", how, rule)
     return {how: owners}
 
 
@@ -43,7 +43,7 @@ def read_owners(path: Path, how: str) -> Ints:
     `client`. Clients have numbers or names.
     """
     try:
-        need(path.is_file(), "split", how, "no such file")
+        require(path.is_file(), "split", how, "no such file")
         if path.suffix == ".npy":
             with path.open("rb") as file:
                 check_array(file, path.stat().st_size)
@@ -58,22 +58,22 @@ def read_owners(path: Path, how: str) -> Ints:
             why = error.strerror
         raise BadInput("split", how, f"cannot be read: {why}") from error
     flat = values.ndim == 1 and values.dtype.kind in "iuU"
-    need(flat, "split", how, f"holds {values.dtype} {values.shape}: need one client per sample")
+    require(flat, "split", how, f"holds {values.dtype} {values.shape}: need one client per sample")
     return numbered(values)
 
 
 def _lines(text: str, how: str) -> npt.NDArray[np.generic]:
     """The clients of a text; whole numbers if all cells are, but for blank ones."""
     rows = [row for row in csv.reader(text.splitlines()) if row]
-    need(bool(rows), "split", how, "is empty: need one client per line")
+    require(bool(rows), "split", how, "is empty: need one client per line")
     place = 0
     if _HEADING in rows[0]:
         place = rows.pop(0).index(_HEADING)
     else:
         rule = f"has {len(rows[0])} columns: need one, or the heading {_HEADING}"
-        need(len(rows[0]) == 1, "split", how, rule)
+        require(len(rows[0]) == 1, "split", how, rule)
     short = next((line for line, row in enumerate(rows) if len(row) <= place), None)
-    need(short is None, "split", how, f"row {short} has no client")
+    require(short is None, "split", how, f"row {short} has no client")
     names = [row[place].strip() for row in rows]
     try:
         return np.array([int(name) if name else -1 for name in names])
@@ -112,13 +112,13 @@ def owners_of(parts: Sequence[Ints], count: int) -> Ints:
     owners = np.full(count, -1, dtype=np.int64)
     for client, part in enumerate(parts):
         rule = f"client {client} has no samples: need at least one each"
-        need(len(part) > 0, "split", OWN, rule)
+        require(len(part) > 0, "split", OWN, rule)
         inside = part.min() >= 0 and part.max() < count
-        need(bool(inside), "split", OWN, f"client {client} has samples outside 0..{count - 1}")
+        require(bool(inside), "split", OWN, f"client {client} has samples outside 0..{count - 1}")
         taken = part[owners[part] >= 0]
         twice = len(np.unique(part)) < len(part) or len(taken) > 0
         rule = f"client {client} has samples that are in the lists twice: need disjoint lists"
-        need(not twice, "split", OWN, rule)
+        require(not twice, "split", OWN, rule)
         owners[part] = client
     return owners
 
@@ -129,7 +129,7 @@ def owned_parts(owners: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     order = order[np.searchsorted(owners[order], 0) :]  # without -1
     names, first = np.unique(owners[order], return_index=True)
     rule = f"need 1..{len(names)}, the clients of split={how}"
-    need(clients <= len(names), "clients", clients, rule)
+    require(clients <= len(names), "clients", clients, rule)
     parts = np.split(order, first[1:])
     chosen = np.sort(permutation(seed, Stream.SPLIT, len(names))[:clients])
     return [parts[client] for client in chosen]

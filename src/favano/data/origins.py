@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from favano.data import cache
 from favano.data.catalogue import KNOWN, NAMES
-from favano.errors import need
+from favano.errors import require
 from favano.notices import notice
 
 WRITERS = "writers.parquet"  # more columns for the samples, beside their files
@@ -77,7 +77,7 @@ def find(name: str, data_dir: Path | None, decoded: Path | None = None) -> Origi
         if kept := _kept(path, decoded):
             return kept
         rule = f"need one of {', '.join(NAMES)}, or a folder of Parquet files"
-        need(path.is_dir(), "dataset", name, rule)
+        require(path.is_dir(), "dataset", name, rule)
         advice = "need train-*.parquet and test-*.parquet (or validation-*.parquet)"
         return _local(name, path, path.resolve().name, advice, tested=True)
     given = os.environ.get("FAVANO_DATA")
@@ -109,7 +109,7 @@ def _local(name: str, path: Path, label: str, advice: str, *, tested: bool) -> F
     for part, files in (("train", train), ("test", test)):
         missing = f"{part}-*.parquet" if train or test else "Parquet files"
         needed = part == "train" or tested
-        need(bool(files) or not needed, "dataset", name, f"no {missing} in {path}; {advice}")
+        require(bool(files) or not needed, "dataset", name, f"no {missing} in {path}; {advice}")
     writers = path / WRITERS
     return Folder(label, train, test, writers if writers.is_file() else None)
 

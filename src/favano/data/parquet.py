@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from favano.data.origins import WRITERS, Folder
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,11 +43,11 @@ def _with_columns(part: str, table: pyarrow.Table, more: pyarrow.Table, name: st
     from pyarrow import compute
 
     named = {"split", "index"} <= set(more.column_names)
-    need(named, "dataset", name, f"{WRITERS} has {more.column_names}: need split and index")
+    require(named, "dataset", name, f"{WRITERS} has {more.column_names}: need split and index")
     own = more.filter(compute.equal(more["split"], part)).sort_by("index")
     alike = own["index"].to_pylist() == list(range(len(table)))
     rule = f"{WRITERS} has {len(own)} rows for {part}: need one for each of {len(table)} images"
-    need(alike, "dataset", name, rule)
+    require(alike, "dataset", name, rule)
     for column in more.column_names:
         if column not in ("split", "index"):
             table = table.append_column(column, own[column])

@@ -20,8 +20,8 @@ import numpy as np
 
 from favano.data.dirichlet import dirichlet
 from favano.data.natural import OWN, is_natural, owned_parts
-from favano.data.two_class import deal_blocks, deal_free, share_out
-from favano.errors import BadInput, need
+from favano.data.two_class import class_blocks, free_classes, share_out
+from favano.errors import BadInput, require
 from favano.notices import notice
 from favano.rng import Stream, permutation
 from favano.types import Ints
@@ -45,10 +45,10 @@ class Traits:
         column = how.removeprefix("column:")
         known = f"need one of {', '.join(self.owners)}" if self.owners else "the data have none"
         rule = f"is no column of words or whole numbers beside inputs and labels; {known}"
-        need(column in self.owners, "split", how, rule)
+        require(column in self.owners, "split", how, rule)
         owners = self.owners[column]
         rule = "names no client; -1, blank and missing cells name nobody"
-        need(bool((owners >= 0).any()), "split", how, rule)
+        require(bool((owners >= 0).any()), "split", how, rule)
         return owners
 
     def clients_by(self, how: str) -> int:
@@ -57,7 +57,7 @@ class Traits:
         return len(np.unique(owners[owners >= 0]))
 
 
-def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
+def partition(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     """Sorted positions of each client's samples; refused if a client or a class has none.
 
     Natural splits may leave out classes: they are as they are. Runs with the same split share it,
@@ -67,17 +67,17 @@ def deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     if key not in traits.dealt:
         if is_natural(how) and not traits.dealt:
             _say_left_out(traits.owners_by(how), how)
-        traits.dealt[key] = _deal(traits, clients, how, seed)
+        traits.dealt[key] = _partition(traits, clients, how, seed)
     return traits.dealt[key]
 
 
-def _deal(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
+def _partition(traits: Traits, clients: int, how: str, seed: int) -> list[Ints]:
     if is_natural(how):
         return owned_parts(traits.owners_by(how), clients, how, seed)
     labels = traits.labels
     if labels is None:
         rule = "deals out by class; targets that are not one class per sample need iid"
-        need(how == "iid", "split", how, rule)
+        require(how == "iid", "split", how, rule)
         labels = np.zeros(traits.count, dtype=np.int64)
     parts = split(labels, clients, how, seed)
     check_parts(parts, labels, traits.classes or 1, how=how)
@@ -104,7 +104,7 @@ def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     [2, 2, 2, 2]
     """
     kind, argument = _parse(how)
-    need(clients >= 1, "clients", clients, "need 1 or more")
+    require(clients >= 1, "clients", clients, "need 1 or more")
     if kind == "iid":
         order = permutation(seed, Stream.SPLIT, len(labels))
         return [np.sort(part) for part in np.array_split(order, clients)]
@@ -113,8 +113,8 @@ def split(labels: Ints, clients: int, how: str, seed: int) -> list[Ints]:
     if kind == "dirichlet":
         return dirichlet(labels, clients, argument, seed)
     classes = len(np.unique(labels))
-    need(classes >= 2, "split", how, f"the labels have {classes} class: need 2 or more")
-    deal = deal_free if kind == "two-class-free" else deal_blocks
+    require(classes >= 2, "split", how, f"the labels have {classes} class: need 2 or more")
+    deal = free_classes if kind == "two-class-free" else class_blocks
     pairs = deal(classes, clients, seed)
     return share_out(labels, pairs, seed, how, trim=kind == "two-class-trim")
 
@@ -138,22 +138,22 @@ def check_parts(
     allow_missing_classes: bool = False,
 ) -> None:
     """Refuse parts that overlap, that are empty, or that leave out a class of the samples."""
-    need(len(parts) >= 1, "clients", len(parts), "need 1 or more")
+    require(len(parts) >= 1, "clients", len(parts), "need 1 or more")
     for client, part in enumerate(parts):
         rule = f"client {client} has no samples: need fewer clients or another split"
-        need(len(part) > 0, "split", how, rule)
+        require(len(part) > 0, "split", how, rule)
         rule = f"client {client} has samples outside 0..{len(labels) - 1}"
-        need(part.min() >= 0 and part.max() < len(labels), "split", how, rule)
+        require(part.min() >= 0 and part.max() < len(labels), "split", how, rule)
     owners = np.bincount(np.concatenate(parts), minlength=len(labels))
     shared = int(np.argmax(owners > 1))
     rule = f"sample {shared} has {owners[shared]} owners: need disjoint parts"
-    need(owners[shared] <= 1, "split", how, rule)
+    require(owners[shared] <= 1, "split", how, rule)
     if allow_missing_classes:
         return
     there, held = (np.bincount(some, minlength=classes) for some in (labels, labels[owners == 1]))
     missing = int(np.argmax((there > 0) & (held == 0)))
     rule = f"class {missing} has no holder: need {_remedy(how, classes)}"
-    need(there[missing] == 0 or held[missing] > 0, "split", how, rule)
+    require(there[missing] == 0 or held[missing] > 0, "split", how, rule)
 
 
 def _remedy(how: str, classes: int) -> str:
@@ -169,7 +169,7 @@ def _parse(how: str) -> tuple[str, float]:
         return kind, 0.0
     if kind == "shards" and colon:
         whole = argument.isascii() and argument.isdigit() and int(argument) >= 1
-        need(whole, "split", how, "need shards:N with N a whole number from 1")
+        require(whole, "split", how, "need shards:N with N a whole number from 1")
         return kind, int(argument)
     if kind == "dirichlet" and colon:
         rule = "need dirichlet:A with A a number > 0"
@@ -177,7 +177,7 @@ def _parse(how: str) -> tuple[str, float]:
             concentration = float(argument)
         except ValueError as error:
             raise BadInput("split", how, rule) from error
-        need(math.isfinite(concentration) and concentration > 0, "split", how, rule)
+        require(math.isfinite(concentration) and concentration > 0, "split", how, rule)
         return kind, concentration
     raise BadInput("split", how, f"need one of {', '.join(SPLITS)}")
 
@@ -186,7 +186,7 @@ def _shards(labels: Ints, clients: int, each: int, seed: int) -> list[Ints]:
     """Sort by label, cut into equal shards, and deal `each` of them to every client."""
     count = clients * each
     rule = f"{count} shards of {len(labels)} samples: need at most one shard per sample"
-    need(count <= len(labels), "split", f"shards:{each}", rule)
+    require(count <= len(labels), "split", f"shards:{each}", rule)
     shards = np.array_split(np.argsort(labels, kind="stable"), count)
     dealt = permutation(seed, Stream.SPLIT, count).reshape(clients, each)
     return [np.sort(np.concatenate([shards[shard] for shard in hand])) for hand in dealt]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from favano.errors import need
+from favano.errors import require
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Preprocessing:
     tokens: bool = False
 
     def __post_init__(self) -> None:
-        need(self.scale > 0, "scale", self.scale, "need a number > 0")
-        need(len(self.std) == len(self.mean), "std", self.std, f"need {len(self.mean)} numbers")
-        need(all(value > 0 for value in self.std), "std", self.std, "need numbers > 0")
-        need(self.crop_padding >= 0, "crop_padding", self.crop_padding, "need 0 or more")
+        require(self.scale > 0, "scale", self.scale, "need a number > 0")
+        require(len(self.std) == len(self.mean), "std", self.std, f"need {len(self.mean)} numbers")
+        require(all(value > 0 for value in self.std), "std", self.std, "need numbers > 0")
+        require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "need 0 or more")
 
     @property
     def augments(self) -> bool:

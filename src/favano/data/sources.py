@@ -17,7 +17,7 @@ from favano.data.digits import digits
 from favano.data.natural import file_owners
 from favano.data.origins import Decoded, Folder, Origin, find
 from favano.data.preprocessing import Preprocessing
-from favano.errors import need
+from favano.errors import require
 from favano.types import Floats
 
 _ROWS = 4096  # images counted at once
@@ -56,7 +56,7 @@ def load(
     >>> len(dataset.train.labels), len(dataset.test.labels), dataset.input_shape
     (1437, 360, (1, 8, 8))
     """
-    need(holdout >= 0, "holdout", holdout, "need 0 or more")
+    require(holdout >= 0, "holdout", holdout, "need 0 or more")
     root = cache_dir or cache.default_root()
     dataset = digits() if name == DIGITS else _cached(name, data_dir, root, on_image)
     if more := file_owners(split, len(dataset.train.labels)):
@@ -106,11 +106,11 @@ def _filled(origin: Origin | Decoded, root: Path, write: Callable[[Origin, Path]
 
 
 def _normalised(dataset: Dataset) -> Preprocessing:
-    need(not dataset.preprocessing.tokens, "normalise", True, f"{dataset.name} has no images")
+    require(not dataset.preprocessing.tokens, "normalise", True, f"{dataset.name} has no images")
     if dataset.name in KNOWN:
         return KNOWN[dataset.name].normalised
     scale = dataset.preprocessing.scale
-    mean, std = (tuple((moment / scale).tolist()) for moment in _moments(dataset.train.inputs))
+    mean, std = (tuple((event / scale).tolist()) for event in _moments(dataset.train.inputs))
     return replace(dataset.preprocessing, mean=mean, std=std)
 
 

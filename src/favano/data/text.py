@@ -17,7 +17,7 @@ from favano.data import cache
 from favano.data.dataset import Dataset, Rows
 from favano.data.origins import Origin
 from favano.data.tables import codes_of, tables_of
-from favano.errors import need
+from favano.errors import require
 from favano.types import Ints
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def encode(origin: Origin, folder: Path, *, name: str) -> None:
         columns = set(table.column_names)
         rule = f"columns {', '.join(table.column_names)}: need {_OWNER}, and text or x and y"
         known = _OWNER in columns and ("text" in columns or {"x", "y"} <= columns)
-        need(known, "dataset", name, rule)
+        require(known, "dataset", name, rule)
         text, roles = _speeches(table) if "text" in columns else _windows(table, name)
         np.save(folder / "text.npy", text)
         np.save(folder / "roles.npy", roles)
@@ -59,7 +59,7 @@ def _windows(table: pyarrow.Table, name: str) -> tuple[Codes, Ints]:
     """Windows with their next characters, (N, 81), and their roles."""
     both = [x + y for x, y in zip(table["x"].to_pylist(), table["y"].to_pylist(), strict=True)]
     odd = next((row for row, window in enumerate(both) if len(window) != WINDOW + 1), None)
-    need(odd is None, "dataset", name, f"row {odd}: need x of {WINDOW} characters and y of one")
+    require(odd is None, "dataset", name, f"row {odd}: need x of {WINDOW} characters and y of one")
     return coded("".join(both)).reshape(-1, WINDOW + 1), codes_of(table[_OWNER])
 
 
@@ -86,9 +86,9 @@ def read(folder: Path) -> tuple[Rows, Rows]:
     least = WINDOW if text.ndim == 1 else 0
     fits = len(text) == len(roles) > least and text.shape[1:] in ((), (WINDOW + 1,))
     rule = f"holds {text.shape} characters of {roles.shape} roles: need one role for each"
-    need(fits, "dataset", paths[0], rule)
+    require(fits, "dataset", paths[0], rule)
     known = int(text.max()) < len(ALPHABET)
-    need(known, "dataset", paths[0], f"holds codes beyond the {len(ALPHABET)} characters")
+    require(known, "dataset", paths[0], f"holds codes beyond the {len(ALPHABET)} characters")
     if text.ndim == 1:
         windows = np.lib.stride_tricks.sliding_window_view(text, WINDOW + 1)
         owner = np.where(roles[:-WINDOW] == roles[WINDOW:], roles[:-WINDOW], -1)
@@ -115,7 +115,7 @@ def hold_out(dataset: Dataset, count: int) -> Dataset:
     """
     owner = dataset.train.owners[_OWNER]
     most = len(owner) // WINDOW
-    need(count <= most, "holdout", count, f"need 1..{most}, windows that do not overlap")
+    require(count <= most, "holdout", count, f"need 1..{most}, windows that do not overlap")
     order, rank, size = _ranked(owner)
     held = np.minimum(count * size // len(owner), (size - 1) // WINDOW - 1).clip(0)
     left = size - 1 - rank  # windows that follow in the role

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from favano.data.preprocessing import Preprocessing
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, uniform
 from favano.types import Floats
 
@@ -83,7 +83,7 @@ def augmentation_draws(
 
     `client_stream` and `step` may be arrays of the same shape, with one entry per lane.
     """
-    need(1 <= batch <= ROOM // _DRAWS, "batch", batch, f"need 1..{ROOM // _DRAWS}")
+    require(1 <= batch <= ROOM // _DRAWS, "batch", batch, f"need 1..{ROOM // _DRAWS}")
     client = np.asarray(client_stream)[..., None]
     first = np.asarray(step, dtype=np.int64)[..., None] * ROOM
     drawn = uniform(seed, Stream.AUGMENTATION, client, first + np.arange(batch * _DRAWS))

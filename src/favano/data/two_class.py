@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, permutation
 from favano.types import Ints
 
 _DEAL = 0  # sub-streams of Stream.SPLIT: 0 deals classes, 1 + c shuffles the samples of class c
 
 
-def deal_blocks(classes: int, clients: int, seed: int) -> Ints:
+def class_blocks(classes: int, clients: int, seed: int) -> Ints:
     """Pairs of distinct classes, (clients, 2): random orders of all classes cut into pairs.
 
     With an odd number of classes, every second order begins with the second class of a pair. If
@@ -35,7 +35,7 @@ def deal_blocks(classes: int, clients: int, seed: int) -> Ints:
     return np.asarray(dealt[: 2 * clients], dtype=np.int64).reshape(clients, 2)
 
 
-def deal_free(classes: int, clients: int, seed: int) -> Ints:
+def free_classes(classes: int, clients: int, seed: int) -> Ints:
     """Pairs of distinct classes, (clients, 2), drawn independently for each client."""
     orders = (
         permutation(seed, Stream.SPLIT, classes, client=_DEAL, index=client)
@@ -62,7 +62,7 @@ def share_out(labels: Ints, pairs: Ints, seed: int, how: str, *, trim: bool = Fa
             f"class {name} has {len(own)} samples for {len(held)} holders: "
             "need fewer clients or another split"
         )
-        need(len(own) >= len(held), "split", how, rule)
+        require(len(own) >= len(held), "split", how, rule)
     held_classes = [place for place, held in enumerate(holders) if len(held)]
     least = min(len(samples[place]) // len(holders[place]) for place in held_classes)
     portions: list[list[Ints]] = [[] for _ in pairs]

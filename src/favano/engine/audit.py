@@ -14,11 +14,11 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from favano.errors import need
-from favano.methods import Answers, AnyMethod, State, is_ours
+from favano.errors import require
+from favano.methods import AnyMethod, ClientUpdates, State, is_ours
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.arrays import column, stacked, zeros
-from favano.schedule import Foreseen, Schedule
+from favano.schedule import PlannedTimeline, Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
 STRETCHES = 20
@@ -52,7 +52,7 @@ def weigh(method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps 
     """
     groups, last = int(group.max()) + 1, max(schedule.updates - 1, 0)
     late = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64)).tolist()
-    age = np.maximum(schedule.updates - 1 - schedule.visit, 0)
+    age = np.maximum(schedule.updates - 1 - schedule.used_by, 0)
     doublings = int(np.log2(last + 1)) + 1
     doubling = np.log2(age + 1.0).astype(np.int64).clip(0, doublings - 1)
     place = np.stack([group[schedule.client], groups + doubling], axis=1)
@@ -76,7 +76,7 @@ def stretch_weights(
     them are near the end.
     """
     groups, count = int(group.max()) + 1, len(stretches)
-    stretch = np.searchsorted(stretches, schedule.visit, side="right") - 1
+    stretch = np.searchsorted(stretches, schedule.used_by, side="right") - 1
     stretch = stretch.clip(0, count - 1)  # jobs that no update uses are beyond the last
     place = stretch * groups + group[schedule.client]
     last = [schedule.updates - 1]
@@ -119,7 +119,7 @@ def _moved(
     `place` names the columns to which the steps of each job are added, (J, p).
     """
     rule = "is not linear in the models, so that clients have no effective weights"
-    need(method.linear, "method", method.name, rule)
+    require(method.linear, "method", method.name, rule)
     rates = method.job_rates(schedule) if local.rates is None else local.rates
     parts = []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
@@ -147,7 +147,7 @@ class _Propagation:
         self._method, self._schedule, self._rates, self._place = method, schedule, rates, place
         self._rule = local.accumulation
         self._reach = self._rule.reach(schedule.steps, rates)
-        self._course, self._size = Foreseen(schedule), size
+        self._timeline, self._size = PlannedTimeline(schedule), size
         initial = cast(Vector, np.zeros(size))
         if not is_ours(method):
             import torch
@@ -172,22 +172,22 @@ class _Propagation:
 
     def _begin(self, version: int) -> None:
         """Jobs begin from the newest version, or from their client's own model."""
-        jobs = self._course.begun(version)
+        jobs = self._timeline.begun(version)
         for job, who in zip(jobs.tolist(), self._schedule.client[jobs].tolist(), strict=True):
             self._starts[job] = self._own.get(who, self._server)
 
     def _update(self, version: int) -> None:
         """Make an update."""
-        jobs, server = self._course.jobs(version), self._server
+        jobs, server = self._timeline.jobs(version), self._server
         if len(jobs):
             plan, method = self._schedule, self._method
-            client, staleness = plan.client[jobs], version - 1 - plan.base[jobs]
+            client, staleness = plan.client[jobs], version - 1 - plan.start_version[jobs]
             start = stacked([self._starts.pop(job) for job in jobs.tolist()], server)
             end = self._trained(start, jobs)
             rates, steps = self._rates[jobs], plan.steps[jobs]
-            own = method.restart(server, end)
-            answers = Answers(client, steps, staleness, rates, version, start, end)
-            self._state = method.update(self._state, answers)
+            own = method.next_client_model(server, end)
+            updates = ClientUpdates(client, steps, staleness, rates, version, start, end)
+            self._state = method.aggregate(self._state, updates)
             if own is not None:
                 self._own.update(zip(client.tolist(), own, strict=True))
             self._server = self._state.model
@@ -202,8 +202,8 @@ class _Propagation:
         end, reach = 1.0 * start, self._reach[jobs]
         row = inside.nonzero()[0]
         end[row, place[inside]] += column(reach[row], end)[:, 0]
-        drift = self._method.drift(self._state, self._schedule.client[jobs])
-        return end if drift is None else end - column(reach, end) * drift
+        correction = self._method.gradient_correction(self._state, self._schedule.client[jobs])
+        return end if correction is None else end - column(reach, end) * correction
 
     def _remembered(self, start: Stack, jobs: Ints, places: Sequence[Ints]) -> Stack:
         """End models of clients with a memory, step by step."""
@@ -216,7 +216,7 @@ class _Propagation:
             for _ in range(int(self._schedule.steps[job])):
                 gradient = self._rule.proximal * (model - origin)
                 gradient[places[row]] -= 1.0
-                direction, memory = method.step(gradient, memory)
+                direction, memory = method.local_step(gradient, memory)
                 velocity = momentum * velocity + direction
                 ahead = direction + momentum * velocity if self._rule.nesterov else velocity
                 model = model - rate * ahead

@@ -1,30 +1,293 @@
-"""Models of clients in the middle of a job, to measure the live variance."""
+"""Which model each client holds: row numbers, shared by clients that hold the same model.
+
+A client holds the model of the last job that it has begun. A job may begin some time after its
+model was made; until then its client holds an earlier one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple, TypeAlias
 
-from favano.aggregation.aggregator import Aggregator
-from favano.engine.moment import ClientModels
-from favano.engine.recorder import Live
-from favano.methods.method import S
-from favano.schedule import check_progress_is_known, under_way
-from favano.timing import Fleet
-from favano.training import Trainer
-from favano.types import Vector
+import numpy as np
+import torch
+from torch import Tensor
+
+from favano.aggregation.snapshot import Held
+from favano.engine.model_rows import ModelRows, last_of_each
+from favano.engine.server_version import NOTHING
+from favano.engine.spread import ModelSpread, spread_of, spreads
+from favano.types import Floats, Ints, Mask, Stack, Vector
+
+Live: TypeAlias = Mapping[int, Vector]
+Reading: TypeAlias = tuple[Ints, list[Vector]]  # clients, and the models that they read
+
+_NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
 
 
-def live_models(run: Aggregator[S], trainer: Trainer, fleet: Fleet, seed: int) -> Live:
-    """A function of time: the models of all busy clients, each trained up to that time."""
-    policy = run.method.policy()
-    check_progress_is_known(policy, fleet)
+class _Later(NamedTuple):
+    """A job that has its model and has not begun."""
 
-    def at(time: float, held: ClientModels) -> Mapping[int, Vector]:
-        now = under_way(run.course.known, policy, fleet, time=time, seed=seed)
-        start = run.starts(now.client, held.of(now.client, time))
-        end = trainer.train(start, replace(run.work(now.job), steps=now.steps))
-        end = end[:, : run.layout.size]
-        return dict(zip(now.client.tolist(), end, strict=True))
+    begin: float
+    number: int  # in the order in which jobs got their models
+    client: int
+    row: int
+    version: int
+    read: bool  # whether its client reads the version behind a codec
 
-    return at
+
+class Jobs(NamedTuple):
+    """Jobs as columns, (k,) each."""
+
+    client: Ints
+    row: Ints  # of the model
+    version: Ints
+    read: Mask  # whether its client reads the version behind a codec
+
+    def some(self, which: Mask) -> Jobs:
+        """Those that are marked."""
+        return Jobs(self.client[which], self.row[which], self.version[which], self.read[which])
+
+
+class ClientModels:
+    """The models that the clients of all runs hold. Clients are numbered across runs."""
+
+    def __init__(self, rows: ModelRows, clients: Sequence[int]) -> None:
+        self.rows = rows
+        self.first = np.cumsum([0, *clients])  # (runs + 1,) first client of each run
+        total = int(self.first[-1])
+        self.row = np.full(total, -1)  # the row that each client holds; -1: none
+        self._version = np.full(total, -1)  # the version that each client holds
+        self.own = np.zeros(total, dtype=np.bool_)  # clients that continue from their own model
+        # When a client got a model that it does not share; 0: it shares a version.
+        self._unshared_since = np.zeros(total, dtype=np.int64)
+        self._given = 0
+        self._place = np.zeros(total, dtype=np.int64)  # of a client in a list
+        self._later: dict[int, list[_Later]] = {}  # heaps, of the runs that have some
+        self._numbered = 0
+
+    def open(self, run: int, server: int) -> None:
+        """Give the initial model to all clients of a run."""
+        self._replace(np.arange(*self.first[run : run + 2]), server)
+
+    def saved(self, run: int, place: Ints) -> Held:
+        """Who holds what in a run, with the place of each client's model in a snapshot."""
+        clients = slice(*self.first[run : run + 2])
+        since, unshared_since = np.unique(self._unshared_since[clients], return_inverse=True)
+        unshared_since += since[0] > 0  # 0 stays 0
+        return Held(place, self._version[clients].copy(), self.own[clients].copy(), unshared_since)
+
+    def restore(self, run: int, held: Held, rows: Ints) -> None:
+        """Give the models in these rows to the clients of a run."""
+        clients = slice(*self.first[run : run + 2])
+        self._replace(np.arange(clients.start, clients.stop), rows[held.place])
+        self._version[clients], self.own[clients] = held.version, held.own
+        self._unshared_since[clients] = np.where(held.apart > 0, self._given + held.apart, 0)
+        self._given += int(held.apart.max())
+
+    def close(self, run: int) -> None:
+        """Give back the models of a run's clients."""
+        clients = slice(*self.first[run : run + 2])
+        later = np.array([job.row for job in self._later.pop(run, ())], dtype=np.int64)
+        self.rows.release(np.append(self.row[clients], later))
+        self.row[clients] = -1
+
+    def adopt(
+        self,
+        client: Ints,
+        servers: Ints,
+        version: Ints,
+        begin: Floats,
+        now: Floats,
+        readings: Sequence[Reading] = (),
+    ) -> Ints:
+        """Jobs get their models: new versions, or their clients' own models. Returns the rows.
+
+        A client that is named more than once begins its jobs in this order. Behind a codec, clients
+        read the new versions as other models.
+        """
+        own, later = self.own[client], begin > now
+        starts, read = servers, np.zeros(len(client), np.bool_)
+        if own.any():
+            starts, later = np.where(own, self.row[client], servers), later & ~own
+        if readings:
+            as_read = self._keep(readings)
+            read = as_read[client] >= 0
+            starts = np.where(read, as_read[client], starts)
+        jobs = Jobs(client, starts, version, read)
+        if later.any():
+            self.begin_later(jobs.some(later), begin[later])
+            own = own | later
+        self._hold(jobs.some(~own) if own.any() else jobs)
+        if readings:
+            self.rows.release(np.unique(as_read[as_read >= 0]))
+        return starts
+
+    def begin_later(self, jobs: Jobs, begin: Floats) -> None:
+        """Jobs have their models, and will begin."""
+        self.rows.refer(jobs.row)
+        run = np.searchsorted(self.first, jobs.client, side="right") - 1
+        columns = (column.tolist() for column in (run, begin, *jobs))
+        for of, time, *job in zip(*columns, strict=True):
+            self._numbered += 1
+            heapq.heappush(self._later.setdefault(of, []), _Later(time, self._numbered, *job))
+
+    def reach(self, run: int, now: float) -> None:
+        """It is `now` in a run: clients have begun more jobs."""
+        later, begun = self._later.get(run, []), []
+        while later and later[0].begin <= now:
+            begun.append(heapq.heappop(later))
+        if not later:
+            self._later.pop(run, None)
+        if begun:
+            jobs = _jobs(begun)
+            own = self.own[jobs.client]
+            self._hold(jobs.some(~own) if own.any() else jobs)
+            self.rows.release(jobs.row)
+
+    def _hold(self, jobs: Jobs) -> None:
+        """Clients begin jobs, and hold their models."""
+        if not len(jobs.client):
+            return
+        client, row, version, read = jobs.some(last_of_each(jobs.client, self._place))
+        self._replace(client, row)
+        self._version[client], self._unshared_since[client] = version, 0
+        if read.any():
+            self._set_apart(np.sort(client[read]))
+
+    def keep_own(self, client: Ints, models: Stack) -> None:
+        """These clients continue from models of their own."""
+        rows = self.rows.keep(models)
+        self._replace(client, rows)
+        self.rows.release(rows)
+        self._set_apart(client[self._unshared_since[client] == 0])
+        self.own[client] = True
+
+    def at(self, run: int, time: float = inf) -> tuple[Ints, Ints, Ints]:
+        """What each client of a run holds at a time, (n,) each: row, version and order apart."""
+        first, end = self.first[run : run + 2].tolist()
+        row, version, apart = (
+            column[first:end].copy() for column in (self.row, self._version, self._unshared_since)
+        )
+        begun = sorted(job for job in self._later.get(run, ()) if job.begin <= time)
+        if begun:
+            jobs = _jobs(begun)
+            last = last_of_each(jobs.client, self._place) & ~self.own[jobs.client]
+            client, rows, versions, read = jobs.some(last)
+            who = client - first
+            row[who], version[who], apart[who] = rows, versions, 0
+            readers = np.sort(who[read])
+            apart[readers] = self._given + 1 + np.arange(len(readers))
+        return row, version, apart
+
+    def to_begin(self, run: int) -> tuple[Ints, Ints, Ints]:
+        """Clients (within the run), versions and rows of jobs that have not begun."""
+        jobs = _jobs(self._later.get(run, []))
+        return jobs.client - self.first[run], jobs.version, jobs.row
+
+    def changing(self, run: int) -> bool:
+        """Whether there are jobs that have not begun."""
+        return run in self._later
+
+    def spreads(
+        self, runs: Ints, times: Sequence[float], servers: Stack, parameters: int
+    ) -> tuple[Tensor, Stack]:
+        """Distances of each run's client models from its server model, and the models' means."""
+        rows, holders = self._holders(runs, times)
+        size = servers.shape[1]
+        at_once = max(1, _NUMBERS_AT_ONCE // (rows.shape[1] * size))  # runs
+        width = max(1, _NUMBERS_AT_ONCE // size)  # models of one of them
+        parts = []
+        for first in range(0, len(runs), at_once):
+            of = slice(first, first + at_once)
+            columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
+            models = ((self.rows.take(rows[of, some]), holders[of, some]) for some in columns)
+            parts.append(spreads(models, servers[of], parameters))
+        if len(parts) == 1:
+            return parts[0]
+        distances, means = zip(*parts, strict=True)
+        return torch.cat(distances), torch.cat(means)
+
+    def _holders(self, runs: Ints, times: Sequence[float]) -> tuple[Ints, Ints]:
+        """The rows that each run's clients hold, (runs, k), and by how many; by none: padding."""
+        held_by = [self.at(run, time)[0] for run, time in zip(runs.tolist(), times, strict=True)]
+        of = np.repeat(np.arange(len(runs)), [len(held) for held in held_by])
+        held = of * self.rows.total + np.concatenate(held_by)
+        distinct, by = np.unique(held, return_counts=True)
+        of, row = np.divmod(distinct, self.rows.total)
+        begin = np.searchsorted(of, np.arange(len(runs)))
+        place = np.arange(len(of)) - begin[of]
+        rows = np.repeat(row[begin][:, None], int(place.max()) + 1, axis=1)
+        holders = np.zeros_like(rows)
+        rows[of, place], holders[of, place] = row, by
+        return rows, holders
+
+    def spread(
+        self, run: int, server: Vector, parameters: int, live: Live = NOTHING, time: float = inf
+    ) -> ModelSpread:
+        """Distances of one run's client models from a server model."""
+        held, version, since = self.at(run, time)
+        apart, own = np.flatnonzero(since), self.own[slice(*self.first[run : run + 2])]
+        apart = apart[np.lexsort((since[apart], own[apart]))]
+        single = {client: self.rows.row(int(held[client])) for client in apart.tolist()}
+        single.update(live)
+        return spread_of(
+            single, version, lambda client: self.rows.row(int(held[client])), server, parameters
+        )
+
+    def _keep(self, readings: Sequence[Reading]) -> Ints:
+        """The row of what each client reads; -1 if nothing. Clients that read the same share it."""
+        rows = np.full(len(self.row), -1)
+        for client, models in readings:
+            distinct = {id(model): model for model in models}
+            if distinct:
+                kept = self.rows.keep(torch.stack(list(distinct.values())))
+                row = dict(zip(distinct, kept.tolist(), strict=True))
+                rows[client] = [row[id(model)] for model in models]
+        return rows
+
+    def _replace(self, client: Ints, rows: Ints | int) -> None:
+        """Let clients hold other rows."""
+        before = self.row[client]
+        self.row[client] = rows
+        self.rows.refer(self.row[client])
+        self.rows.release(before[before >= 0])
+
+    def _set_apart(self, client: Ints) -> None:
+        self._unshared_since[client] = self._given + 1 + np.arange(len(client))
+        self._given += len(client)
+
+
+@dataclass(frozen=True)
+class ClientModelsOfRun:
+    """The models that the clients of one run hold."""
+
+    client_models: ClientModels
+    run: int
+    parameters: int
+
+    @property
+    def changing(self) -> bool:
+        """Whether there are jobs that have not begun."""
+        return self.client_models.changing(self.run)
+
+    def of(self, client: Ints, time: float = inf) -> Stack:
+        """The models of these clients."""
+        held, _, _ = self.client_models.at(self.run, time)
+        return self.client_models.rows.take(held[client])
+
+    def spread(self, server: Vector, live: Live = NOTHING, time: float = inf) -> ModelSpread:
+        """Their distances from a server model."""
+        return self.client_models.spread(self.run, server, self.parameters, live, time)
+
+
+def _jobs(later: Sequence[_Later]) -> Jobs:
+    return Jobs(
+        np.array([job.client for job in later], dtype=np.int64),
+        np.array([job.row for job in later], dtype=np.int64),
+        np.array([job.version for job in later], dtype=np.int64),
+        np.array([job.read for job in later], dtype=np.bool_),
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from favano.aggregation.aggregator import Aggregator
-from favano.methods import Answers, State
+from favano.methods import ClientUpdates, State
 from favano.methods.arrays import units
 from favano.types import Floats, Ints, Stack
 
@@ -35,18 +35,18 @@ def walk(
     `weighted` takes them.
     """
     models, place = units(products), {job: number for number, job in enumerate(jobs.tolist())}
-    known, rate = run.course.known, run.rates[jobs]
-    client, steps, base = known.client[jobs], known.steps[jobs], known.base[jobs]
+    known, rate = run.timeline.known, run.rates[jobs]
+    client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
     server, buffers, seen = models[0], models[0], np.eye(1, len(products))[0]
     used, versions = list[Ints](), []
     while not used or not (run.over or due(run.version)):
-        wanted = run.course.jobs(run.version + 1)
+        wanted = run.timeline.jobs(run.version + 1)
         if not all(job in place for job in wanted.tolist()):
             break
         at = np.array([place[job] for job in wanted.tolist()], dtype=np.int64)
         start, end, stale = models[1 + at], models[1 + at + len(jobs)], run.version - base[at]
         about = (client[at], steps[at], stale, rate[at], run.version + 1)
-        server, buffers = run.combine(server, buffers, Answers(*about, start, end))
+        server, buffers = run.combine(server, buffers, ClientUpdates(*about, start, end))
         seen[1 + at + len(jobs)] = 1.0
         used.append(wanted)
         versions.append(np.array([server, buffers, seen]))

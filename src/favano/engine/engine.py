@@ -23,17 +23,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from favano.aggregation.aggregator import NOBODY, Aggregator, Update
-from favano.aggregation.snapshot import Beginning, Snapshot, Waiting
+from favano.aggregation.snapshot import ResumePoint, Snapshot, Waiting
+from favano.engine.client_models import ClientModels, ClientModelsOfRun, Jobs
 from favano.engine.distances import inner_products, walk
-from favano.engine.holdings import HeldModels, Holdings, Jobs
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
-from favano.engine.moment import Measurement, Moment
 from favano.engine.products import About, ProductUpdates, weighted
 from favano.engine.ready_jobs import ReadyJobs
+from favano.engine.server_version import Measurement, ServerVersion
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.training import Lanes, Made, Work, to_device
+from favano.training import Lanes, StepsDone, Work, to_device
 from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
@@ -48,8 +48,8 @@ class Step(NamedTuple):
     """A moment of one of the runs, or the error that ended it."""
 
     run: int
-    moment: Moment | NonFiniteUpdate
-    made: Made  # by all runs since the last one, also in jobs that are not finished
+    event: ServerVersion | NonFiniteUpdate
+    made: StepsDone  # by all runs since the last one, also in jobs that are not finished
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,11 @@ class Engine:
         self._rows.reserve(rows)
         self._table = JobTable(len(runs))
         self._ready = ReadyJobs(self._table)
-        self._holdings = Holdings(self._rows, [run.schedule.clients for run in runs])
+        self._client_models = ClientModels(self._rows, [run.schedule.clients for run in runs])
         parameters = self._layout.parameters
-        self._held = [HeldModels(self._holdings, run, parameters) for run in range(len(runs))]
+        self._held = [
+            ClientModelsOfRun(self._client_models, run, parameters) for run in range(len(runs))
+        ]
         self._longest = max(run.memory for run in runs) * self._layout.parameters
         self._special = np.array([not run.plain for run in runs])  # start with more than a model
         self._corrected = any(run.corrected for run in runs)
@@ -109,10 +111,10 @@ class Engine:
         self._open = np.zeros(len(runs), dtype=np.bool_)
         self._jobs: list[Ints] = [NOBODY] * len(runs)  # of each run's next update
         self._missing = np.zeros(len(runs), dtype=np.int64)  # unfinished jobs among them
-        self._untold: dict[int, Ints] = {}  # runs at a moment to be told, and whom it refuses
-        self._told = np.full(len(runs), -np.inf)  # when the last moment of each run was told
+        self._pending: dict[int, Ints] = {}  # runs at a moment to be told, and whom it refuses
+        self._reported = np.full(len(runs), -np.inf)  # when the last moment of each run was told
         self._steps = np.zeros(len(runs), dtype=np.int64)  # local steps since then
-        self._made = Made(0, perf_counter())  # local steps that were not told yet
+        self._made = StepsDone(0, perf_counter())  # local steps that were not told yet
         self._early = 0  # end models for updates after the next one
         self._under_way = 0  # jobs in the lanes
         self._poisoned = False  # whether any end model was not finite
@@ -155,23 +157,23 @@ class Engine:
         new, going_on = [], []
         for run in runs.tolist():
             aggregator = self._runs[run]
-            self._table.add(run, aggregator, int(self._holdings.first[run]))
+            self._table.add(run, aggregator, int(self._client_models.first[run]))
             if aggregator.beginning is not None:
-                going_on.append(self._go_on(run, aggregator.beginning))
+                going_on.append(self._resume(run, aggregator.resume_point))
                 aggregator.beginning = None
                 continue
             rows = self._rows.keep(aggregator.initial[None])
             self._server[run] = rows[0]
-            self._holdings.open(run, int(rows[0]))
+            self._client_models.open(run, int(rows[0]))
             new.append(_Made(run, -1, NOBODY, rows))
         self._open[runs] = True
         if new:
             self._hand_out(new)
-        self._untold |= {made.run: NOBODY for made in [*new, *going_on]}
+        self._pending |= {made.run: NOBODY for made in [*new, *going_on]}
         yield from self._tell()
-        self._told[runs] = -np.inf
+        self._reported[runs] = -np.inf
 
-    def _go_on(self, run: int, beginning: Beginning) -> _Made:
+    def _resume(self, run: int, beginning: ResumePoint) -> _Made:
         """Begin a run in the middle."""
         snapshot, jobs, place = beginning
         models = to_device(snapshot.models, self._runs[run].initial)
@@ -179,7 +181,7 @@ class Engine:
         server = rows[[snapshot.server]]
         self._rows.refer(server)
         self._server[run], self._version[run] = server[0], snapshot.version
-        self._holdings.go_on_from(run, snapshot.held, rows)
+        self._client_models.restore(run, snapshot.held, rows)
         self._keep_starts(self._table.numbers(run, jobs), rows[place])
         self._begin_later(run, jobs, rows[place])
         self._find_next([run])
@@ -188,47 +190,52 @@ class Engine:
 
     def _snapshot(self, run: int) -> Snapshot:
         """The run as it is now; only at its moments."""
-        table, holdings, aggregator = self._table, self._holdings, self._runs[run]
+        table, client_models, aggregator = self._table, self._client_models, self._runs[run]
         jobs = table.of(run)
         jobs = jobs[table.start[jobs] >= 0]
-        later, version, later_rows = holdings.to_begin(run)
-        held = holdings.row[slice(*holdings.first[run : run + 2])]
+        later, version, later_rows = client_models.to_begin(run)
+        held = client_models.row[slice(*client_models.first[run : run + 2])]
         rows = np.concatenate([self._server[[run]], held, table.start[jobs], later_rows])
         distinct, place = np.unique(rows, return_inverse=True)
         models = self._rows.take(distinct)
-        client, base = np.append(table.who[jobs], later), np.append(table.base[jobs], version)
+        client, base = (
+            np.append(table.who[jobs], later),
+            np.append(table.start_version[jobs], version),
+        )
         return Snapshot(
             version=aggregator.version,
             models=(models if len(distinct) > 1 else models.clone()).numpy(force=True),
             server=int(place[0]),
-            held=holdings.saved(run, place[1 : 1 + len(held)]),
+            held=client_models.saved(run, place[1 : 1 + len(held)]),
             waiting=Waiting(client, base, place[1 + len(held) :]),
             memory=aggregator.memory_now(),
         )
 
     def _hand_out(self, made: Sequence[_Made]) -> None:
         """Jobs begin from new versions."""
-        table, holdings, readings = self._table, self._holdings, []
+        table, client_models, readings = self._table, self._client_models, []
         lists: list[Ints] = []
         for run, last, _, rows in made:
             aggregator = self._runs[run]
             versions = range(last - len(rows) + 1, last + 1)
-            lists += [table.numbers(run, aggregator.course.begun(version)) for version in versions]
+            lists += [
+                table.numbers(run, aggregator.timeline.begun(version)) for version in versions
+            ]
             if aggregator.link is not None:
-                readings.append(self._reading(run, aggregator.course.begun(last)))
+                readings.append(self._reading(run, aggregator.timeline.begun(last)))
         jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
         client = table.client[jobs]
         rows = np.repeat(np.concatenate([update.rows for update in made]), counts)
         times = [self._time(job.run) for job in made for _ in job.rows]
         begin, now = table.begin[jobs], np.repeat(times, counts)
-        rows = holdings.adopt(client, rows, table.base[jobs], begin, now, readings)
+        rows = client_models.adopt(client, rows, table.start_version[jobs], begin, now, readings)
         self._keep_starts(jobs, rows)
         self._find_next([update.run for update in made])
 
     def _time(self, run: int) -> float:
         """When the newest version of a run was made."""
         version = self._runs[run].version
-        return 0.0 if version < 0 else self._runs[run].course.time(version)
+        return 0.0 if version < 0 else self._runs[run].timeline.time(version)
 
     def _begin_later(self, run: int, jobs: Ints, rows: Ints) -> None:
         """Jobs with these start models begin after the newest version was made, if they do."""
@@ -236,9 +243,9 @@ class Engine:
         later = table.begin[numbers] > self._time(run)
         if later.any():
             jobs, numbers, rows = jobs[later], numbers[later], rows[later]
-            client, base = table.client[numbers], table.base[numbers]
+            client, base = table.client[numbers], table.start_version[numbers]
             read = np.zeros(len(jobs), np.bool_) if link is None else ~link.whole(jobs, base)
-            self._holdings.begin_later(Jobs(client, rows, base, read), table.begin[numbers])
+            self._client_models.begin_later(Jobs(client, rows, base, read), table.begin[numbers])
 
     def _keep_starts(self, jobs: Ints, rows: Ints) -> None:
         """Keep the start models of jobs that are used, or would be by a longer run."""
@@ -262,12 +269,12 @@ class Engine:
 
     def _reading(self, run: int, jobs: Ints) -> tuple[Ints, list[Vector]]:
         """How clients that begin these jobs read a new version behind a codec."""
-        aggregator, first = self._runs[run], int(self._holdings.first[run])
+        aggregator, first = self._runs[run], int(self._client_models.first[run])
         assert aggregator.link is not None
         packed = jobs[~aggregator.link.whole(jobs, aggregator.version)]
-        reads = np.unique(aggregator.course.known.client[packed])
-        reads = reads[~self._holdings.own[first + reads]]
-        newest, _, _ = self._holdings.at(run)
+        reads = np.unique(aggregator.timeline.known.client[packed])
+        reads = reads[~self._client_models.own[first + reads]]
+        newest, _, _ = self._client_models.at(run)
         last = [self._rows.row(row) for row in newest[reads].tolist()]
         server = self._rows.row(int(self._server[run]))
         models = aggregator.link.hand_out(aggregator.version, server, reads.tolist(), last)
@@ -280,8 +287,10 @@ class Engine:
             aggregator = self._runs[run]
             self._jobs[run] = NOBODY
             if not aggregator.over:
-                self._jobs[run] = table.numbers(run, aggregator.course.jobs(aggregator.version + 1))
-                if not aggregator.course.complete:
+                self._jobs[run] = table.numbers(
+                    run, aggregator.timeline.jobs(aggregator.version + 1)
+                )
+                if not aggregator.timeline.complete:
                     table.update[self._jobs[run]] = aggregator.version + 1
                 if not aggregator.ahead:
                     self._ready.add(self._jobs[run][table.steps[self._jobs[run]] > 0])
@@ -322,7 +331,9 @@ class Engine:
     def _with_more(self, of: Ints, models: Stack, work: Work) -> tuple[Stack, Work]:
         """Start models with what belongs to some of the clients: memories, buffers, corrections."""
         starts = functional.pad(models, (0, self._longest))
-        drift = models.new_zeros(len(models), self._layout.parameters) if self._corrected else None
+        correction = (
+            models.new_zeros(len(models), self._layout.parameters) if self._corrected else None
+        )
         before = np.zeros_like(work.steps)
         for run in np.unique(of[self._special[of]]).tolist():
             aggregator, mine = self._runs[run], np.flatnonzero(of == run)
@@ -331,10 +342,10 @@ class Engine:
             starts[at, : begun.shape[1]] = begun
             if (made := aggregator.steps_before(client)) is not None:
                 before[mine] = made
-            correction = aggregator.drift(client)
-            if drift is not None and correction is not None:
-                drift[at] = correction
-        return starts, replace(work, drift=drift, steps_before=before)
+            own = aggregator.gradient_correction(client)
+            if correction is not None and own is not None:
+                correction[at] = own
+        return starts, replace(work, correction=correction, steps_before=before)
 
     def _collect(self) -> None:
         """Keep the end models of finished jobs; waits for the lanes."""
@@ -342,7 +353,7 @@ class Engine:
         if finished is None:
             return
         jobs, ends, finite, made = finished
-        self._made = Made(self._made.steps + made.steps, made.at)
+        self._made = StepsDone(self._made.steps + made.steps, made.at)
         self._under_way -= len(jobs)
         table.finite[jobs] = finite
         self._poisoned |= not finite.all()
@@ -369,7 +380,7 @@ class Engine:
     def _apply(self) -> Iterator[Step]:
         """Make all updates that are complete, until there are none."""
         while len(runs := np.flatnonzero(self._open & (self._missing == 0))):
-            if not self._untold.keys().isdisjoint(runs.tolist()):
+            if not self._pending.keys().isdisjoint(runs.tolist()):
                 yield from self._tell()
                 continue  # without the runs that are over
             refused: dict[int, Ints] = {}
@@ -410,7 +421,7 @@ class Engine:
     def _update_by_distances(self, run: int, scoring: Scoring) -> _Made:
         """Make the next updates of a run, as long as their jobs are finished."""
         table, aggregator, rows = self._table, self._runs[run], self._rows
-        numbers, first = table.of(run), aggregator.course.jobs(aggregator.version + 1)
+        numbers, first = table.of(run), aggregator.timeline.jobs(aggregator.version + 1)
         others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
         others = others[np.argsort(table.due[numbers[others]], kind="stable")]
         jobs = np.concatenate([first, others])[:_LONGEST]
@@ -447,7 +458,9 @@ class Engine:
         if self._products is not None:
             self._products.forget(run)
         if update.own is not None:
-            self._holdings.keep_own(self._holdings.first[run] + update.clients, update.own)
+            self._client_models.keep_own(
+                self._client_models.first[run] + update.clients, update.own
+            )
         return _Made(run, aggregator.version, jobs, rows.keep(update.server[None]))
 
     def _update_linear(self, runs: Sequence[int]) -> list[_Made]:
@@ -477,7 +490,7 @@ class Engine:
         jobs, first, scoring = self._jobs[run], aggregator.version + 1, self._scoring
         if scoring is None or self._poisoned or aggregator.nearly_over or not products.chains(run):
             return 1, jobs
-        following = table.numbers(run, aggregator.course.jobs(first + 1))
+        following = table.numbers(run, aggregator.timeline.jobs(first + 1))
         if (table.end[following] < 0).any():  # as a rule
             return 1, jobs
         places = aggregator.schedule.offsets[first : first + _LONGEST + 1]
@@ -504,7 +517,7 @@ class Engine:
             products.finish(run)
         for places, models in own:
             clients = [self._table.client[self._jobs[runs[place]]] for place in places.tolist()]
-            self._holdings.keep_own(np.concatenate(clients), models)
+            self._client_models.keep_own(np.concatenate(clients), models)
         kept = np.split(self._rows.keep(servers), np.cumsum(lengths)[:-1])
         return [
             _Made(run, self._runs[run].version, used, new)
@@ -513,30 +526,30 @@ class Engine:
 
     def _answer_rows(self, runs: Sequence[int], lists: Sequence[Ints]) -> Ints:
         """Rows of each run's [w, starts, ends] of these jobs, (U, 1 + 2k), padded with w."""
-        jobs, answers = np.concatenate(lists), np.array([len(numbers) for numbers in lists])
+        jobs, updates = np.concatenate(lists), np.array([len(numbers) for numbers in lists])
         server = self._server[list(runs)]
-        rows = np.repeat(server[:, None], 1 + 2 * int(answers.max()), axis=1)
-        update = np.repeat(np.arange(len(runs)), answers)
-        place = 1 + np.arange(len(jobs)) - np.repeat(np.cumsum(answers) - answers, answers)
+        rows = np.repeat(server[:, None], 1 + 2 * int(updates.max()), axis=1)
+        update = np.repeat(np.arange(len(runs)), updates)
+        place = 1 + np.arange(len(jobs)) - np.repeat(np.cumsum(updates) - updates, updates)
         rows[update, place] = self._table.start[jobs]
-        rows[update, place + answers[update]] = self._table.end[jobs]
+        rows[update, place + updates[update]] = self._table.end[jobs]
         return rows
 
     def _about(self, run: int) -> About:
         """The answers of a run's next update, without their models."""
         table, jobs, version = self._table, self._jobs[run], self._runs[run].version + 1
-        stale = version - 1 - table.base[jobs]
+        stale = version - 1 - table.start_version[jobs]
         return About(table.who[jobs], table.steps[jobs], stale, table.rate[jobs], version)
 
     def _abouts(self, run: int, jobs: Ints, ends: Sequence[int]) -> list[About]:
         """The same for its next updates; `ends` are the places where their jobs end."""
         table, version = self._table, self._runs[run].version + 1
         who, steps, rate = table.who[jobs], table.steps[jobs], table.rate[jobs]
-        before, abouts = version - 1 - table.base[jobs], []
+        before, abouts = version - 1 - table.start_version[jobs], []
         for number, (first, end) in enumerate(pairwise([0, *ends])):
             of = slice(first, end)
-            answers = who[of], steps[of], before[of] + number, rate[of]
-            abouts.append(About(*answers, version + number))
+            updates = who[of], steps[of], before[of] + number, rate[of]
+            abouts.append(About(*updates, version + number))
         return abouts
 
     def _renew(self, made: Sequence[_Made], refused: dict[int, Ints]) -> None:
@@ -550,24 +563,24 @@ class Engine:
         self._server[runs] = [update.rows[-1] for update in made]
         self._version[runs] = [self._runs[run].version for run in runs]
         for run in runs:
-            if self._holdings.changing(run):
-                self._holdings.reach(run, self._time(run))
+            if self._client_models.changing(run):
+                self._client_models.reach(run, self._time(run))
         for run, clients in refused.items():
-            self._holdings.own[self._holdings.first[run] + clients] = False
+            self._client_models.own[self._client_models.first[run] + clients] = False
         for job in jobs.tolist() if self._memories else ():
             if (memory := self._memories.pop(job, None)) is not None:
                 kept, steps = memory if table.finite[job] else None, int(table.steps[job])
                 self._runs[table.run[job]].remember(int(table.who[job]), kept, steps)
         for run in runs:
-            if not self._runs[run].course.complete:
-                table.add(run, self._runs[run], int(self._holdings.first[run]))
+            if not self._runs[run].timeline.complete:
+                table.add(run, self._runs[run], int(self._client_models.first[run]))
         self._hand_out(made)
         self._rows.release(np.concatenate([update.rows[:-1] for update in made]))
-        self._untold |= {run: refused.get(run, NOBODY) for run in runs}
+        self._pending |= {run: refused.get(run, NOBODY) for run in runs}
 
     def _tell(self) -> Iterator[Step]:
         """The moments of all runs with a new version, before their next update."""
-        untold, self._untold = self._untold, {}
+        untold, self._pending = self._pending, {}
         measured, now = self._measured(list(untold)), perf_counter()
         for run, refused in untold.items():
             if not (run in measured or len(refused) or self._is_to_tell(run, now)):
@@ -575,19 +588,21 @@ class Engine:
             version, server = self._runs[run].version, self._rows.row(int(self._server[run]))
             snapshot, steps = partial(self._snapshot, run), int(self._steps[run])
             held, score = self._held[run], measured.get(run)
-            self._told[run], self._steps[run] = now, 0
-            yield self._step(run, Moment(version, server, refused, held, snapshot, steps, score))
+            self._reported[run], self._steps[run] = now, 0
+            yield self._step(
+                run, ServerVersion(version, server, refused, held, snapshot, steps, score)
+            )
             if self._runs[run].over:
                 self._close(run)
 
-    def _step(self, run: int, moment: Moment | NonFiniteUpdate) -> Step:
+    def _step(self, run: int, event: ServerVersion | NonFiniteUpdate) -> Step:
         made, self._made = self._made, self._made._replace(steps=0)
-        return Step(run, moment, made)
+        return Step(run, event, made)
 
     def _is_to_tell(self, run: int, now: float) -> bool:
         """Whether a run's moment is needed for an evaluation, a checkpoint or the display."""
         scoring, aggregator = self._scoring, self._runs[run]
-        if scoring is None or now > self._told[run] + _PERIOD:
+        if scoring is None or now > self._reported[run] + _PERIOD:
             return True
         return aggregator.over or aggregator.nearly_over or scoring.due(run, aggregator.version)
 
@@ -603,7 +618,9 @@ class Engine:
         def measure() -> list[Measurement]:
             servers = self._rows.take(self._server[due]).clone()
             times = [scoring.time(run) for run in due]
-            spreads = self._holdings.spreads(np.array(due), times, servers, self._layout.parameters)
+            spreads = self._client_models.spreads(
+                np.array(due), times, servers, self._layout.parameters
+            )
             numbers = torch.cat([scoring.score(servers), spreads[0]], dim=1)
             return [Measurement(*row) for row in zip(numbers, servers, spreads[1], strict=True)]
 
@@ -617,7 +634,7 @@ class Engine:
         self._early -= int((early & (end >= 0) & (table.steps[jobs] > 0)).sum())
         rows = np.concatenate([start[start >= 0], end[end >= 0], [self._server[run]]])
         self._rows.release(rows)
-        self._holdings.close(run)
+        self._client_models.close(run)
         self._ready.drop(run)
         for job in jobs.tolist() if self._memories else ():
             self._memories.pop(job, None)

@@ -23,7 +23,7 @@ class JobTable:
     who: Ints  # the client's number within its run
     steps: Ints
     first_step: Ints
-    base: Ints  # start version
+    start_version: Ints  # start version
     begin: Floats
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
@@ -42,18 +42,18 @@ class JobTable:
 
     def add(self, number: int, run: Aggregator[State], first_client: int) -> None:
         """Add the jobs of a run that are known by now and not in the table yet."""
-        known, before = run.course.known, len(self._numbers[number])
+        known, before = run.timeline.known, len(self._numbers[number])
         new = len(known.client) - before
         self._reserve(new)
         place = slice(self._count, self._count + new)
         self.who[place] = known.client[before:]
         self.client[place] = first_client + known.client[before:]
-        for name in ("steps", "first_step", "base", "begin"):
+        for name in ("steps", "first_step", "start_version", "begin"):
             getattr(self, name)[place] = getattr(known, name)[before:]
         self.run[place], self.rate[place] = number, run.rates[before:]
-        self.due[place] = run.course.due[before:]
-        self.update[place] = known.visit[before:] if run.course.complete else -1
-        self.left[place] = _left(known) if run.course.complete else False
+        self.due[place] = run.timeline.due[before:]
+        self.update[place] = known.used_by[before:] if run.timeline.complete else -1
+        self.left[place] = _left(known) if run.timeline.complete else False
         self.start[place] = self.end[place] = -1
         self.finite[place] = True
         added = np.arange(self._count, self._count + new)
@@ -83,5 +83,5 @@ class JobTable:
 def _left(schedule: Schedule) -> Mask:
     """Jobs that no update uses, but that are not over before the last answer which one uses."""
     last = schedule.finish[: schedule.jobs].max(initial=-np.inf)
-    left: Mask = (schedule.visit == schedule.updates) & (schedule.finish >= last)
+    left: Mask = (schedule.used_by == schedule.updates) & (schedule.finish >= last)
     return left

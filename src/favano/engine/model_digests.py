@@ -53,7 +53,7 @@ class ModelDigests:
         while self._hashing and not self._hashing[0].thread.is_alive():
             self._digests += self._hashing.popleft().found
 
-    def go_on_from(self, digests: list[str]) -> None:
+    def restore(self, digests: list[str]) -> None:
         """Take over digests from a checkpoint."""
         self._digests = digests
 

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from favano.aggregation.aggregator import NOBODY, Aggregator, Update
-from favano.aggregation.snapshot import Beginning, Held, Snapshot, Waiting
-from favano.engine.moment import NOTHING, Moment
-from favano.engine.spread import Spread, spread_of
-from favano.gates import finite_rows
+from favano.aggregation.snapshot import Held, ResumePoint, Snapshot, Waiting
+from favano.engine.server_version import NOTHING, ServerVersion
+from favano.engine.spread import ModelSpread, spread_of
 from favano.methods.method import S
+from favano.screening import finite_rows
 from favano.training import Trainer, to_device
 from favano.types import Ints, Mask, Stack, Vector
 
@@ -44,17 +44,17 @@ class PlainLoop:
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._later: dict[int, Vector] = {}  # of jobs that have not begun
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Iterator[ServerVersion]:
         """All server versions, one after the other."""
         run = self._run
-        if run.beginning is None:
+        if run.resume_point is None:
             self._begin()
         else:
-            self._go_on(run.beginning)
-            run.beginning = None
-        yield Moment(run.version, self._server, NOBODY, self, self.snapshot)
+            self._resume(run.resume_point)
+            run.resume_point = None
+        yield ServerVersion(run.version, self._server, NOBODY, self, self.snapshot)
         while not run.over:
-            jobs = run.course.jobs(run.version + 1)
+            jobs = run.timeline.jobs(run.version + 1)
             work = run.work(jobs)
             start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
             end = self._trainer.train(run.starts(work.client, start), work)
@@ -65,11 +65,13 @@ class PlainLoop:
                     run.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
             steps = int(work.steps.sum())
-            yield Moment(run.version, self._server, self._refused, self, self.snapshot, steps)
+            yield ServerVersion(
+                run.version, self._server, self._refused, self, self.snapshot, steps
+            )
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
-        run, known = self._run, self._run.course.known
+        run, known = self._run, self._run.timeline.known
         jobs = np.array(list(self._starts), dtype=np.int64)
         models = [self._server, *self._held.model, *self._starts.values()]
         distinct = {id(model): model for model in models}
@@ -85,14 +87,14 @@ class PlainLoop:
             models=torch.stack(list(distinct.values())).numpy(force=True),
             server=0,
             held=Held(held, np.array(self._held.version), own, apart),
-            waiting=Waiting(known.client[jobs], known.base[jobs], starts),
+            waiting=Waiting(known.client[jobs], known.start_version[jobs], starts),
             memory=run.memory_now(),
         )
 
-    def _go_on(self, beginning: Beginning) -> None:
+    def _resume(self, beginning: ResumePoint) -> None:
         """Begin in the middle."""
         snapshot, jobs, places = beginning
-        held, begin = snapshot.held, self._run.course.known.begin
+        held, begin = snapshot.held, self._run.timeline.known.begin
         models = to_device(snapshot.models, self._run.initial).unbind()
         self._server = models[snapshot.server]
         single = np.argsort(held.apart)[np.count_nonzero(held.apart == 0) :]
@@ -121,7 +123,7 @@ class PlainLoop:
     def _begin(self) -> None:
         """Jobs get the newest version, or their client's own model; some begin only later."""
         run, version = self._run, self._run.version
-        jobs, known = run.course.begun(version), run.course.known
+        jobs, known = run.timeline.begun(version), run.timeline.known
         read: Mapping[int, Vector] = NOTHING
         if run.link is not None:
             jobs = run.link.in_order(jobs)
@@ -142,28 +144,28 @@ class PlainLoop:
     def _now(self) -> float:
         """When the newest version was made."""
         version = self._run.version
-        return 0.0 if version < 0 else self._run.course.time(version)
+        return 0.0 if version < 0 else self._run.timeline.time(version)
 
     def _behind_codec(self, jobs: Ints) -> Mask:
         """Which of these jobs start from a version as their clients read it."""
-        link, base = self._run.link, self._run.course.known.base[jobs]
+        link, base = self._run.link, self._run.timeline.known.start_version[jobs]
         return np.zeros(len(jobs), np.bool_) if link is None else ~link.whole(jobs, base)
 
     def _reach(self, time: float) -> None:
         """Clients begin jobs up to a time."""
-        self._held, begin = self._at(time), self._run.course.known.begin
+        self._held, begin = self._at(time), self._run.timeline.known.begin
         self._later = {job: model for job, model in self._later.items() if begin[job] > time}
 
     def _at(self, time: float) -> _Held:
         """What clients hold at a time before the next update."""
         model, version, read = list(self._held.model), list(self._held.version), {**self._held.read}
-        known, jobs = self._run.course.known, np.array(list(self._later), dtype=np.int64)
+        known, jobs = self._run.timeline.known, np.array(list(self._later), dtype=np.int64)
         jobs = jobs[known.begin[jobs] <= time]
         jobs = jobs[np.argsort(known.begin[jobs], kind="stable")]
         last = dict(zip(known.client[jobs].tolist(), jobs.tolist(), strict=True))
         for client, job in sorted(last.items()):
             if client not in self._own:
-                model[client], version[client] = self._later[job], int(known.base[job])
+                model[client], version[client] = self._later[job], int(known.start_version[job])
                 read.pop(client, None)
                 if self._behind_codec(np.array([job]))[0]:
                     read[client] = None
@@ -181,7 +183,7 @@ class PlainLoop:
 
     def spread(
         self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
-    ) -> Spread:
+    ) -> ModelSpread:
         """Their distances from a server model."""
         held, parameters = self._at(time), self._run.layout.parameters
         single = {client: held.model[client] for client in (*held.read, *self._own)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import torch
 
-from favano.methods import Answers, AnyMethod, ModelState, State
+from favano.methods import AnyMethod, ClientUpdates, ModelState, State
 from favano.training import Layout, product_precision, to_device
 from favano.types import Floats, Ints, Stack
 
@@ -90,13 +90,13 @@ class WeightCache:
 
     def _applied(self, state: State, given: _Watched, k: int) -> tuple[State, AggregationWeights]:
         """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
-        method, (server, _, end), answers = self._method, _units(k), cast(Answers, given)
+        method, (server, _, end), updates = self._method, _units(k), cast(ClientUpdates, given)
         if k not in self._own:
-            own = method.restart(torch.from_numpy(server), torch.from_numpy(end))
+            own = method.next_client_model(torch.from_numpy(server), torch.from_numpy(end))
             self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
         first, last = cast(Stack, server), cast(Stack, end)
-        after = method.update(state._replace(model=first), answers)
-        buffers = method.average(first, last, answers) if self._with_buffers else None
+        after = method.aggregate(state._replace(model=first), updates)
+        buffers = method.aggregate_buffers(first, last, updates) if self._with_buffers else None
         weights = cast(tuple[Floats, Floats | None], (after.model, buffers))
         return after, AggregationWeights(*weights, self._own[k])
 
@@ -119,7 +119,7 @@ class ProductUpdates:
 
     def chains(self, run: int) -> bool:
         """Whether several updates of this run can be made at once: clients take up new versions."""
-        return not self._runs[run].method.has("restart")
+        return not self._runs[run].method.has("next_client_model")
 
     def extend(self, run: int, about: About) -> None:
         """Find the weights of one more update of this run."""
@@ -143,7 +143,7 @@ class ProductUpdates:
         updates = self._next.pop(run)
         self._runs[run].state = updates[-1][0]
         for _ in updates:
-            self._runs[run].go_on()
+            self._runs[run].advance()
 
     def forget(self, run: int) -> None:
         """Forget what was found for the next update."""
@@ -157,11 +157,11 @@ def _content(value: object) -> object:
 class _Watched:
     """Answers with unit vectors as models; records what is read beside these."""
 
-    progress = Answers.progress
+    progress = ClientUpdates.weighted_delta
 
-    def __init__(self, about: About, answers: int) -> None:
+    def __init__(self, about: About, updates: int) -> None:
         self._about, self.read = about, set[str]()
-        _, self.start, self.end = _units(answers)
+        _, self.start, self.end = _units(updates)
 
     def __getattr__(self, name: str) -> object:
         self.read.add(name)
@@ -169,10 +169,10 @@ class _Watched:
 
 
 @cache
-def _units(answers: int) -> tuple[Floats, Floats, Floats]:
+def _units(updates: int) -> tuple[Floats, Floats, Floats]:
     """Unit vectors for the server model, the start models and the end models."""
-    units = np.eye(1 + 2 * answers)
-    return units[0], units[1 : 1 + answers], units[1 + answers :]
+    units = np.eye(1 + 2 * updates)
+    return units[0], units[1 : 1 + updates], units[1 + updates :]
 
 
 @cache
@@ -236,13 +236,13 @@ def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
         return np.concatenate([chain[0] for chain in chains]).reshape(len(chains), 1, width)
     mixed = np.zeros((len(chains), longest, width))
     for rows, chain in zip(mixed, chains, strict=True):
-        before, place, answers = rows[0], 1, sum(len(weights) // 2 for weights in chain)
+        before, place, updates = rows[0], 1, sum(len(weights) // 2 for weights in chain)
         before[0] = 1.0
         for row, weights in zip(rows, chain, strict=False):
             k = len(weights) // 2
             np.multiply(before, weights[0], out=row)
             row[place : place + k] = weights[1 : 1 + k]
-            row[place + answers : place + answers + k] = weights[1 + k :]
+            row[place + updates : place + updates + k] = weights[1 + k :]
             before, place = row, place + k
     return mixed
 

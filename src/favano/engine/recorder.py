@@ -14,8 +14,8 @@ from torch import Tensor
 from favano.aggregation.aggregator import Aggregator
 from favano.aggregation.link import first_versions
 from favano.engine.model_digests import ModelDigests
-from favano.engine.moment import NOTHING, ClientModels, Measurement, Moment
-from favano.errors import need
+from favano.engine.server_version import NOTHING, ClientModelView, Measurement, ServerVersion
+from favano.errors import require
 from favano.methods.method import S
 from favano.records import Row
 from favano.records.chain import link
@@ -64,22 +64,22 @@ def count_work(plan: Schedule, times: Floats) -> Counters:
     without a step.
     """
     used = np.arange(len(plan.client)) < plan.jobs
-    first = plan.base == first_versions(plan)[plan.client]
-    following = np.append(plan.time, np.inf)[np.minimum(plan.base + 1, plan.updates)]
+    first = plan.start_version == first_versions(plan)[plan.client]
+    following = np.append(plan.time, np.inf)[np.minimum(plan.start_version + 1, plan.updates)]
     in_part = (plan.steps < plan.local_steps) & (plan.finish == following)
     sent = used | ~(in_part | (plan.steps == 0))
 
-    def by(moment: Floats, amount: Ints) -> Ints:
-        order = np.argsort(moment, kind="stable")
+    def by(event: Floats, amount: Ints) -> Ints:
+        order = np.argsort(event, kind="stable")
         total = np.concatenate([[0], np.cumsum(amount[order])])
         return np.asarray(
-            total[np.searchsorted(moment[order], latest(times), side="right")], np.int64
+            total[np.searchsorted(event[order], latest(times), side="right")], np.int64
         )
 
     return Counters(
         server_steps=plan.versions_at(times) + 1,
         local_steps=by(plan.finish, plan.steps),
-        contributed_steps=by(np.append(plan.time, np.inf)[plan.visit], plan.steps),
+        contributed_steps=by(np.append(plan.time, np.inf)[plan.used_by], plan.steps),
         uploads=by(plan.finish, sent.astype(np.int64)),
         downloads=by(plan.begin, np.ones_like(plan.client)),
         first_downloads=by(plan.begin, first.astype(np.int64)),
@@ -89,13 +89,13 @@ def count_work(plan: Schedule, times: Floats) -> Counters:
 def evaluation_times(horizon: float, every: float, last_update: float) -> Floats:
     """0, every, 2 every, ..., the horizon, and the last update if it is after the horizon."""
     rule = f"need {horizon / _MOST:g} or more for horizon={horizon:g}"
-    need(horizon <= _MOST * every, "evaluate_every", every, rule)
+    require(horizon <= _MOST * every, "evaluate_every", every, rule)
     grid = np.arange(0.0, horizon, every)
     end = [horizon, last_update] if last_update > horizon else [horizon]
     return np.concatenate([grid, end])
 
 
-Live: TypeAlias = Callable[[float, ClientModels], Mapping[int, Vector]]
+Live: TypeAlias = Callable[[float, ClientModelView], Mapping[int, Vector]]
 
 
 @dataclass
@@ -124,28 +124,28 @@ class Recorder(Generic[S]):
 
     def __post_init__(self) -> None:
         """Find the versions that are evaluated."""
-        if self.run.course.complete:
+        if self.run.timeline.complete:
             self._versions = self.run.schedule.versions_at(self.times).tolist()
 
-    def observe(self, moment: Moment) -> None:
+    def observe(self, event: ServerVersion) -> None:
         """Evaluate this moment if it is due, without waiting for a GPU."""
-        self._refused += len(moment.refused)
-        for numbers, server, mean in self._measure(moment):
+        self._refused += len(event.refused)
+        for numbers, server, mean in self._measure(event):
             wrapped = 0 if self.run.link is None else self.run.link.wrapped
             self.last = Observation(server, mean, self._refused, wrapped)
             self._measured.append(numbers)
             self._models.add(server)
 
-    def _measure(self, moment: Moment) -> Iterator[Measurement]:
+    def _measure(self, event: ServerVersion) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
-        server, clients, measured = moment.server, moment.clients, moment.measured
+        server, clients, measured = event.server, event.clients, event.measured
         if measured is not None:  # at the next time
             yield measured
-            while not clients.changing and self.due(moment.version):
+            while not clients.changing and self.due(event.version):
                 yield measured
-        if self.due(moment.version):
+        if self.due(event.version):
             score = self.score(server) if measured is None else measured.numbers[:-2]
-            while self.due(moment.version):
+            while self.due(event.version):
                 time = self.next_time
                 live = NOTHING if self.live is None else self.live(time, clients)
                 spread = clients.spread(server, live, time)
@@ -157,7 +157,7 @@ class Recorder(Generic[S]):
         measured = torch.stack(self._measured).numpy(force=True) if count else np.empty((0, 0))
         return Recorded(self.times[:count], measured, self._refused, last, [*self._models.all()])
 
-    def go_on_from(self, recorded: Recorded, version: int) -> None:
+    def restore(self, recorded: Recorded, version: int) -> None:
         """Take over the evaluations up to a version, as far as this run has them, too."""
         self._refused, self.last = recorded.refused, recorded.last
         device = self.run.initial.device
@@ -165,7 +165,7 @@ class Recorder(Generic[S]):
             if not self.due(version) or self.times[self.count] != time:
                 break
             self._measured.append(torch.from_numpy(numbers).to(device))
-        self._models.go_on_from(recorded.models[: self.count])
+        self._models.restore(recorded.models[: self.count])
 
     @property
     def count(self) -> int:
@@ -197,7 +197,7 @@ class Recorder(Generic[S]):
             return []
         measured = torch.stack(self._measured[first:]).tolist()
         plan, bits = self.run.schedule, self.run.message_bits
-        work = self._all_work if self.run.course.complete else count_work(plan, self.times)
+        work = self._all_work if self.run.timeline.complete else count_work(plan, self.times)
         rows = []
         for number, (loss, *values, variance, potential) in enumerate(measured, first):
             whole = int(work.first_downloads[number])
@@ -225,10 +225,10 @@ class Recorder(Generic[S]):
 
     def due(self, version: int) -> bool:
         """Whether the next evaluation is after this version and before the next one."""
-        number, course = len(self._measured), self.run.course
+        number, timeline = len(self._measured), self.run.timeline
         if number == len(self.times):
             return False
         if self._versions is not None:
             return version >= self._versions[number]
         follows = version + 1
-        return follows == course.updates or self.next_time < course.time(follows)
+        return follows == timeline.updates or self.next_time < timeline.time(follows)

@@ -16,7 +16,7 @@ from favano.types import Ints, Stack, Vector
 _NUMBERS_AT_ONCE = 1 << 24
 
 
-class Spread(NamedTuple):
+class ModelSpread(NamedTuple):
     """Distances of the clients' models from the server model and from the mean of all models."""
 
     distances: Tensor  # (2,) variance and potential
@@ -29,7 +29,7 @@ def spread_of(
     model: Callable[[int], Vector],
     server: Vector,
     parameters: int,
-) -> Spread:
+) -> ModelSpread:
     """The spread of the clients' models: first those of `single` clients, then shared versions.
 
     `model` gives what a client holds, `version` says which clients share it. Distances are those of
@@ -49,7 +49,7 @@ def spread_of(
         squares += count @ distance[:, :parameters].square().sum(dim=1)
         total += count @ distance
     distances, mean = _summed(total, squares, len(version), reference, parameters)
-    return Spread(distances, mean.to(server.dtype))
+    return ModelSpread(distances, mean.to(server.dtype))
 
 
 def spreads(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from favano.errors import need
+from favano.errors import require
 
 
 def check_address(address: str, *, secure: bool, insecure: bool) -> str:
     """The host of HOST:PORT; refuses plaintext to another machine unless it is asked for."""
     host, colon, port = address.rpartition(":")
     right = bool(host and colon) and port.isdecimal() and 0 < int(port) < 2**16
-    need(right, "address", address, "need HOST:PORT")
+    require(right, "address", address, "need HOST:PORT")
     rule = "goes with a root certificate or with insecure, not with both"
-    need(not (secure and insecure), "insecure", insecure, rule)
+    require(not (secure and insecure), "insecure", insecure, rule)
     rule = "is another machine: need a root certificate (`favano keys`), or insecure for plaintext"
-    need(secure or insecure or is_loopback(host), "address", address, rule)
+    require(secure or insecure or is_loopback(host), "address", address, rule)
     return host
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from favano.aggregation import KINDS, Kinds, named_kinds, pack, unpack
-from favano.aggregation.snapshot import Memory
-from favano.errors import BadInput, need
+from favano.aggregation.snapshot import RunMemory
+from favano.errors import BadInput, require
 from favano.flower.evaluations import Metrics
 from favano.flower.event_file import EventFile, Mark
 from favano.flower.ledger import Event
@@ -30,7 +30,7 @@ from favano.types import Vector
 _STATE, _EVENTS, _MODEL = "state.checkpoint", "events.jsonl", ".model"
 
 
-class Standing(NamedTuple):
+class ServerState(NamedTuple):
     """Where a federation stands, besides its events and models."""
 
     identity: Mapping[str, str]  # what must be equal to go on
@@ -56,12 +56,12 @@ class Models(NamedTuple):
     unmeasured: Mapping[int, Vector]  # of rounds whose evaluations are not made yet
 
 
-class Saved(NamedTuple):
+class SavedServer(NamedTuple):
     """Everything that a federation needs to go on."""
 
-    standing: Standing
+    standing: ServerState
     models: Models
-    memory: Memory
+    memory: RunMemory
     events: Sequence[Event]
 
 
@@ -80,7 +80,7 @@ class CheckpointFolder:
         return (self._folder / _STATE).is_file()
 
     def save(
-        self, standing: Standing, models: Models, memory: Memory, new: Sequence[Event]
+        self, standing: ServerState, models: Models, memory: RunMemory, new: Sequence[Event]
     ) -> None:
         """Write a checkpoint; `new` are the events since the last call, failed or not."""
         mark = self._events.append(new)
@@ -101,13 +101,13 @@ class CheckpointFolder:
         for key in set(self._names) - set(used):
             (self._folder / self._names.pop(key)[1]).unlink(missing_ok=True)
 
-    def load(self, identity: Mapping[str, str], like: Memory) -> Saved:
+    def load(self, identity: Mapping[str, str], like: RunMemory) -> SavedServer:
         """Read the checkpoint; refused if it is of another federation.
 
         `like` is what the method remembers at first: it says which kinds of values there are.
         """
         path = self._folder / _STATE
-        need(path.is_file(), "resume", self._folder, "has no checkpoint of a federation")
+        require(path.is_file(), "resume", self._folder, "has no checkpoint of a federation")
         tree = _content(path)
         try:
             assert isinstance(tree, list)
@@ -116,12 +116,12 @@ class CheckpointFolder:
             mark = fields.pop("events")
             named = [_names(packed) for packed in others]
             told = unpack(memory, _kinds(like), like.state.model)
-            standing = Standing(**fields)
+            standing = ServerState(**fields)
         except (ValueError, KeyError, TypeError, AssertionError) as error:
             raise BadInput("resume", path, f"is damaged: {error}") from error
         _check(standing.identity, identity, self._folder)
         rule = "is of an earlier version, whose events have no checksums; finish it with that one"
-        need(isinstance(mark, list), "resume", path, rule)
+        require(isinstance(mark, list), "resume", path, rule)
         events = self._events.read(Mark(*mark))
         names = {str(server), *(name for of in named for name in of.values())}
         models = {name: self._read_model(name) for name in names}
@@ -129,13 +129,13 @@ class CheckpointFolder:
         evaluations = {int(number): metrics for number, metrics in standing.evaluations.items()}
         self._names = {id(model): (model, name) for name, model in models.items()}
         self._next = 1 + max(int(Path(name).stem) for name in names)
-        return Saved(
+        return SavedServer(
             standing._replace(calls=calls, evaluations=evaluations),
             Models(
                 models[str(server)],
                 *({key: models[name] for key, name in of.items()} for of in named),
             ),
-            cast(Memory, told),
+            cast(RunMemory, told),
             events,
         )
 
@@ -171,11 +171,11 @@ def _names(tree: Tree) -> dict[int, str]:
     return {int(key): str(name) for key, name in json.loads(str(tree)).items()}
 
 
-def _kinds(memory: Memory) -> Kinds:
+def _kinds(memory: RunMemory) -> Kinds:
     return [*KINDS, *named_kinds(memory.state) - set(KINDS)]
 
 
 def _check(held: Mapping[str, str], mine: Mapping[str, str], folder: Path) -> None:
     names = differing(held, mine)
     rule = f"is of another federation (differs in {', '.join(names)})"
-    need(not names, "resume", folder, rule)
+    require(not names, "resume", folder, rule)

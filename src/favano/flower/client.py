@@ -20,14 +20,14 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from favano.data import BatchStream, Preprocessing
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.flower.flat_arrays import check_order
 from favano.flower.limits import Limits
 from favano.flower.local_training import LocalTraining, from_json
-from favano.flower.memory import Memory, NoStore, Remembered, StateStore, Store
+from favano.flower.memory import NodeMemory, NoStore, Remembered, StateStore, Store
 from favano.flower.payload import Shape, draws, dtype_of, pack, read_codec, shape_of, unpack
 from favano.flower.signed_calls import check_operator
-from favano.flower.stopwatch import Stopwatch
+from favano.flower.stopwatch import TrainingStopwatch
 from favano.flower.wire import Call, Reply, read_call, reply_message
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, as_metrics
@@ -96,13 +96,13 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        need(pace >= 0, "pace", pace, "need a number >= 0")
+        require(pace >= 0, "pace", pace, "need a number >= 0")
         self._model, self._loss = model, loss or functional.cross_entropy
         self._metrics = None if metrics is None else as_metrics(metrics)
         self._device = check_device(device)
         self._inputs, self._targets, self._classes = _samples(data, loss)
         self._store = store or NoStore()
-        self._memory = Memory.from_bytes(self._store.read())
+        self._memory = NodeMemory.from_bytes(self._store.read())
         self._preprocessing, self._notes = preprocessing, notes or {}
         self._limits = limits or Limits()
         self._pace, self._clock, self._sleep = pace, clock, sleep
@@ -143,11 +143,11 @@ class Client:
         made = before.steps if trainer.rule.optimiser.kept else 0
         job = Job(0, 0, call.first_step, call.steps, call.rate, made)
         until = None if call.seconds is None else began + call.seconds
-        watch = Stopwatch(
+        watch = TrainingStopwatch(
             until, self._step_seconds, self._pace, self._clock, self._sleep, least=least
         )
         given = torch.cat([start, before.vectors]).to(self._device)
-        end = trainer.run(given, job, self._drift(call, trainer), watch.more).cpu()
+        end = trainer.run(given, job, self._correction(call, trainer), watch.more).cpu()
         seconds = watch.stop()
         self._step_seconds = watch.step_seconds
         model, vectors = end[: len(start)], end[len(start) :]
@@ -157,14 +157,14 @@ class Client:
             self._store.write(self._memory.to_bytes())
         return _Trained(model, watch.steps, seconds)
 
-    def _drift(self, call: Call, trainer: LoopTrainer) -> Vector | None:
-        if call.drift is None:
+    def _correction(self, call: Call, trainer: LoopTrainer) -> Vector | None:
+        if call.correction is None:
             return None
-        return unpack(call.drift, shape_of(trainer.model).trained).to(self._device)
+        return unpack(call.correction, shape_of(trainer.model).trained).to(self._device)
 
     def _ready(self, call: Call, local: LocalTraining) -> _Prepared:
         """Network and data for this call; those of the last one if they fit."""
-        key = (call.training, call.seed, call.client, call.dtype, call.drift is None)
+        key = (call.training, call.seed, call.client, call.dtype, call.correction is None)
         if self._prepared is None or self._prepared[0] != key:
             self._prepared = key, self._prepare(call, local)
         return self._prepared[1]
@@ -172,13 +172,13 @@ class Client:
     def _prepare(self, call: Call, local: LocalTraining) -> _Prepared:
         dtype, inputs = dtype_of(call.dtype), self._inputs.to(self._device)
         fits = not inputs.is_floating_point() or inputs.dtype == dtype
-        need(fits, "data", inputs.dtype, f"need inputs of {dtype}, as the server's model")
+        require(fits, "data", inputs.dtype, f"need inputs of {dtype}, as the server's model")
         module = self._model if isinstance(self._model, nn.Module) else self._model()
         network = quantised(module, local.training.recipe)
         flat = FlatModel(network, self._loss, device=self._device, dtype=dtype)
         own, unknown = flat.objective.loss_parameters, "which the server does not know"
         advice = f"has parameters of its own, {unknown}; put them in the network"
-        need(not own, "loss", type(self._loss).__name__, advice)
+        require(not own, "loss", type(self._loss).__name__, advice)
         everything, stream = [np.arange(len(inputs))], np.array([call.client])
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
         targets = self._targets.to(self._device)
@@ -186,7 +186,7 @@ class Client:
         check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_single(flat, task)
         check_order(flat)
-        rule = local.rule(corrected=call.drift is not None)
+        rule = local.rule(corrected=call.correction is not None)
         return _Prepared(LoopTrainer(flat, task, rule), shape_of(flat))
 
     def _start_model(self, call: Call, shape: Shape, codec: Codec | None) -> Vector:

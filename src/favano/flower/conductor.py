@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.rng import Stream, bits, uniform
-from favano.schedule import Arrival, Barrier, Policy, Poll, Window
+from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed
 from favano.types import Ints
 
 _SERVER = 2**40  # the server's own stream among those of the clients
@@ -26,7 +26,7 @@ _SIMULATED = (
 )  # fmt: skip
 
 
-class Call(NamedTuple):
+class Dispatch(NamedTuple):
     """A client is handed the newest model."""
 
     client: int
@@ -36,19 +36,19 @@ class Call(NamedTuple):
 class Turn(NamedTuple):
     """What the server does now: it drops answers and jobs, makes an update, and calls clients."""
 
-    use: Sequence[Answer] | None = None  # None: no update
-    calls: Sequence[Call] = ()
-    dropped: Sequence[Answer] = ()  # answers that are not used
+    use: Sequence[ReceivedUpdate] | None = None  # None: no update
+    calls: Sequence[Dispatch] = ()
+    dropped: Sequence[ReceivedUpdate] = ()  # answers that are not used
     given_up: Sequence[int] = ()  # clients whose answers are no longer waited for
     due: float | None = None  # when it was to be made, if that was planned
 
 
-class Answer(NamedTuple):
+class ReceivedUpdate(NamedTuple):
     """The answer of a client to a call."""
 
     client: int
     job: int
-    base: int  # the version that it began from
+    start_version: int  # the version that it began from
 
 
 class Conductor(Protocol):
@@ -60,10 +60,10 @@ class Conductor(Protocol):
     def leave(self, client: int) -> None:
         """A client is lost, with whatever it was doing; answers that are here are still used."""
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: ReceivedUpdate) -> None:
         """An answer is here."""
 
-    def lost(self, answer: Answer) -> None:
+    def lost(self, answer: ReceivedUpdate) -> None:
         """An answer that was here is not; its client is called again unless it is at work."""
 
     def turn(self, now: float) -> Turn | None:
@@ -77,13 +77,13 @@ class Conductor(Protocol):
 def conductor(policy: Policy, seed: int, *, grace: float = 0.0) -> Conductor:
     """The conductor of a policy; `grace` is how long it waits at a tick for what is due."""
     match policy:
-        case Poll():
+        case Polling():
             return _Appointments(policy, seed, grace)
-        case Arrival():
+        case Buffered():
             return _Arrivals(policy, seed)
-        case Barrier():
+        case Rounds():
             return _Rounds(policy, seed)
-        case Window():
+        case Windowed():
             return _Windows(policy)
     rule = "has a schedule that depends on the models: it can only be simulated"
     raise BadInput("policy", type(policy).__name__, rule)
@@ -107,19 +107,19 @@ class _Appointments:
     and is then due at the next tick.
     """
 
-    def __init__(self, policy: Poll, seed: int, grace: float) -> None:
+    def __init__(self, policy: Polling, seed: int, grace: float) -> None:
         rule = f"need 0 <= grace < {policy.period:g}, the time between two ticks"
-        need(0 <= grace < policy.period, "grace", grace, rule)
-        usual = Poll(selected=1, local_steps=1)
+        require(0 <= grace < policy.period, "grace", grace, rule)
+        usual = Polling(selected=1, local_steps=1)
         for key in _SIMULATED:
             rule = "is a reading of the simulated clock, which a federation does not have"
-            need(getattr(policy, key) == getattr(usual, key), key, getattr(policy, key), rule)
+            require(getattr(policy, key) == getattr(usual, key), key, getattr(policy, key), rule)
         self._policy, self._seed, self._grace = policy, seed, grace
         self._tick = 0  # the next one
         self._present: set[int] = set()
         self._new: list[int] = []  # clients without a model
         self._due: dict[int, int] = {}  # tick of each client at work
-        self._here: dict[int, Answer] = {}  # that wait for their tick, by client
+        self._here: dict[int, ReceivedUpdate] = {}  # that wait for their tick, by client
         self._drawn_from, self._draws = 0, list[list[int]]()
 
     def join(self, client: int) -> None:
@@ -135,10 +135,10 @@ class _Appointments:
         self._new = [other for other in self._new if other != client]
         self._draws = []
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: ReceivedUpdate) -> None:
         self._here[answer.client] = answer
 
-    def lost(self, answer: Answer) -> None:
+    def lost(self, answer: ReceivedUpdate) -> None:
         del self._here[answer.client], self._due[answer.client]
         if answer.client in self._present:
             self._new.append(answer.client)
@@ -171,13 +171,13 @@ class _Appointments:
         due = (client for client, tick in self._due.items() if tick <= self._tick)
         return any(client not in self._here for client in due)
 
-    def _call(self, client: int) -> Call:
+    def _call(self, client: int) -> Dispatch:
         """Hand a model to a client until the next tick that draws it."""
         tick = self._tick
         while client not in self._subset(tick):
             tick += 1
         self._due[client] = tick
-        return Call(client, self._time(tick))
+        return Dispatch(client, self._time(tick))
 
     def _subset(self, tick: int) -> list[int]:
         if not 0 <= tick - self._drawn_from < len(self._draws):
@@ -192,14 +192,14 @@ class _Arrivals:
 
     wakes = inf
 
-    def __init__(self, policy: Arrival, seed: int) -> None:
+    def __init__(self, policy: Buffered, seed: int) -> None:
         self._policy, self._seed = policy, seed
         self._present: list[int] = []
         self._new: list[int] = []
         self._idle: list[int] = []
         self._at_work: set[int] = set()
-        self._here: deque[Answer] = deque()
-        self._buffer: list[Answer] = []
+        self._here: deque[ReceivedUpdate] = deque()
+        self._buffer: list[ReceivedUpdate] = []
         self._version, self._open_places, self._assigned = -1, 0, 0
 
     def join(self, client: int) -> None:
@@ -217,11 +217,11 @@ class _Arrivals:
             self._at_work.discard(client)
             self._open_places += 1
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: ReceivedUpdate) -> None:
         self._at_work.discard(answer.client)
         self._here.append(answer)
 
-    def lost(self, answer: Answer) -> None:
+    def lost(self, answer: ReceivedUpdate) -> None:
         if answer in self._buffer:
             self._buffer.remove(answer)
         else:
@@ -238,7 +238,7 @@ class _Arrivals:
             return self._flushed()
         return self._taken(self._here.popleft()) if self._here else None
 
-    def _welcomed(self) -> list[Call]:
+    def _welcomed(self) -> list[Dispatch]:
         """New clients begin, as many as may be at work."""
         most = self._policy.concurrency
         busy = len(self._at_work) + len(self._here)  # whose answer is here keeps its place
@@ -249,11 +249,11 @@ class _Arrivals:
         self._open_places = max(0, self._open_places - len(order))
         return self._calls(order)
 
-    def _taken(self, answer: Answer) -> Turn:
+    def _taken(self, answer: ReceivedUpdate) -> Turn:
         """An answer goes into the buffer unless it is too old."""
         policy, client = self._policy, answer.client
         limit = policy.max_staleness
-        old = limit is not None and self._version - answer.base > limit
+        old = limit is not None and self._version - answer.start_version > limit
         if not old:
             self._buffer.append(answer)
         at_once = policy.hand_out == "arrival" or (policy.hand_out == "flush" and old)
@@ -272,7 +272,7 @@ class _Arrivals:
             return Turn(use, self._calls(self._free(clients)))
         return Turn(use, self._next(clients if self._policy.distinct else clients[-1:]))
 
-    def _next(self, idle: list[int]) -> list[Call]:
+    def _next(self, idle: list[int]) -> list[Dispatch]:
         """Who gets the place of an answer, where places are not those of the clients."""
         if self._policy.hand_out == "uniform" and self._present:
             return self._calls([self._present[self._draw(len(self._present))]])
@@ -288,7 +288,7 @@ class _Arrivals:
             client for client in clients if client in self._present and client not in self._at_work
         ]
 
-    def _filled(self) -> list[Call]:
+    def _filled(self) -> list[Dispatch]:
         """Idle clients, drawn at random, take the open places."""
         clients = []
         while self._open_places and self._idle:
@@ -298,9 +298,9 @@ class _Arrivals:
             self._open_places -= 1
         return self._calls(clients)
 
-    def _calls(self, clients: Iterable[int]) -> list[Call]:
+    def _calls(self, clients: Iterable[int]) -> list[Dispatch]:
         self._at_work.update(clients)
-        return [Call(client) for client in clients]
+        return [Dispatch(client) for client in clients]
 
     def _draw(self, size: int) -> int:
         self._assigned += 1
@@ -310,14 +310,14 @@ class _Arrivals:
 class _Rounds:
     """Rounds of random clients; the server waits for all of them, for some, or for a deadline."""
 
-    def __init__(self, policy: Barrier, seed: int) -> None:
+    def __init__(self, policy: Rounds, seed: int) -> None:
         self._policy, self._seed = policy, seed
         self._present: set[int] = set()
         self._round, self._version = -1, -1
         self._began = 0.0
         self._called: set[int] = set()  # who has not answered yet
         self._wanted = 0
-        self._here: list[Answer] = []
+        self._here: list[ReceivedUpdate] = []
 
     def join(self, client: int) -> None:
         self._present.add(client)
@@ -326,12 +326,12 @@ class _Rounds:
         self._present.discard(client)
         self._called.discard(client)
 
-    def answered(self, answer: Answer) -> None:
-        if answer.base == self._version:
+    def answered(self, answer: ReceivedUpdate) -> None:
+        if answer.start_version == self._version:
             self._called.discard(answer.client)
         self._here.append(answer)
 
-    def lost(self, answer: Answer) -> None:
+    def lost(self, answer: ReceivedUpdate) -> None:
         self._here.remove(answer)  # its client may be called in the next round
 
     @property
@@ -343,7 +343,7 @@ class _Rounds:
             return Turn(calls=self._calls(now)) if self._present else None
         if not (self._called or self._here or self._present):  # nobody is there
             return None
-        mine = [answer for answer in self._here if answer.base == self._version]
+        mine = [answer for answer in self._here if answer.start_version == self._version]
         late = now >= self.wakes
         if not late and self._called and len(mine) < self._wanted:
             return None
@@ -353,7 +353,7 @@ class _Rounds:
         self._version += bool(use)
         return Turn(use or None, self._calls(now), dropped, left)
 
-    def _calls(self, now: float) -> list[Call]:
+    def _calls(self, now: float) -> list[Dispatch]:
         """A new round."""
         policy = self._policy
         self._round += 1
@@ -362,17 +362,17 @@ class _Rounds:
         (chosen,) = _drawn(self._seed, self._present, size, np.array([self._round]))
         self._called, self._wanted = set(chosen), min(policy.wait_for or size, size)
         until = inf if policy.deadline is None else now + policy.deadline
-        return [Call(client, until) for client in chosen]
+        return [Dispatch(client, until) for client in chosen]
 
 
 class _Windows:
     """Ticks, at which all answers that are here are used and their clients begin again."""
 
-    def __init__(self, policy: Window) -> None:
+    def __init__(self, policy: Windowed) -> None:
         self._policy, self._tick = policy, 0
         self._present: set[int] = set()
         self._new: list[int] = []
-        self._here: list[Answer] = []
+        self._here: list[ReceivedUpdate] = []
 
     def join(self, client: int) -> None:
         self._present.add(client)
@@ -383,10 +383,10 @@ class _Windows:
         self._present.discard(client)
         self._new = [other for other in self._new if other != client]
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: ReceivedUpdate) -> None:
         self._here.append(answer)
 
-    def lost(self, answer: Answer) -> None:
+    def lost(self, answer: ReceivedUpdate) -> None:
         self._here.remove(answer)
         if answer.client in self._present:
             self._new.append(answer.client)
@@ -398,10 +398,10 @@ class _Windows:
     def turn(self, now: float) -> Turn | None:
         if self._new:
             new, self._new = sorted(self._new), []
-            return Turn(calls=[Call(client) for client in new])
+            return Turn(calls=[Dispatch(client) for client in new])
         if now < self.wakes:
             return None
         time, self._tick = self.wakes, self._tick + 1
         use, self._here = sorted(self._here), []
-        calls = [Call(answer.client) for answer in use if answer.client in self._present]
+        calls = [Dispatch(answer.client) for answer in use if answer.client in self._present]
         return Turn(use, calls, due=time)

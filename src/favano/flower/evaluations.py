@@ -68,7 +68,7 @@ class Evaluations:
         waiting = {number: model for number, (model, _) in self._waiting.items()}
         return measured, {**waiting, **self._unsaved}
 
-    def go_on_from(self, known: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
+    def restore(self, known: Mapping[int, Metrics | None], models: Mapping[int, Vector]) -> None:
         """Keep what was found before, and measure the models that were not."""
         for number, metrics in known.items():
             self._found[number] = None if metrics is None else MetricRecord(dict(metrics))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from favano.errors import BadInput, WriteFailed, need
+from favano.errors import BadInput, WriteFailed, require
 from favano.flower.ledger import EVENTS, Event
 from favano.records.chain import short_digest
 
@@ -71,9 +71,9 @@ class EventFile:
             event, before = _read(line, before, f"{self._path}:{number}")
             events.append(event)
         rule = f"is damaged: it ends after {len(events)} of {mark.lines} events"
-        need(len(events) == mark.lines, "resume", self._path, rule)
+        require(len(events) == mark.lines, "resume", self._path, rule)
         rule = "is of another federation than the checkpoint beside it"
-        need(before == mark.checksum, "resume", self._path, rule)
+        require(before == mark.checksum, "resume", self._path, rule)
         self._mark, self._bytes = mark, sum(map(len, lines[: mark.lines]))
         self._behind = sum(map(len, lines[mark.lines :]))
         return events

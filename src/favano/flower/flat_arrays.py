@@ -11,7 +11,7 @@ import torch
 from flwr.app import Array, ArrayRecord
 from safetensors.numpy import save
 
-from favano.errors import need
+from favano.errors import require
 from favano.flower.payload import Shape
 from favano.training import FlatModel, Layout
 from favano.training.flat import fits
@@ -67,18 +67,20 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
     kinds = {name: value.dtype for name, value in values.items()}
     floats = [name for name, kind in kinds.items() if kind.kind == "f"]
     known = all(kind.kind in f"{_WHOLE}fc" for kind in kinds.values())
-    need(known, "initial_arrays", kinds, "need numbers")
+    require(known, "initial_arrays", kinds, "need numbers")
     types = {kinds[name] for name in floats}
     one_type = len(types) < 2 and types <= {np.dtype("float32"), np.dtype("float64")}
     rule = "need float32 or float64 for all parameters and statistics"
-    need(one_type, "initial_arrays", ", ".join(map(str, types)), rule)
+    require(one_type, "initial_arrays", ", ".join(map(str, types)), rule)
     dtype = torch.float64 if np.dtype("float64") in types else torch.float32
     held = {name for name, array in values.items() if fits(torch.from_numpy(array), dtype)}
     floats = [name for name in floats if name in held]
     counters = [name for name, kind in kinds.items() if kind.kind in _WHOLE and name in held]
     statistics = [name for name in floats if name.endswith(_STATISTICS)]
     parameters = [name for name in floats if name not in statistics]
-    need(bool(parameters), "initial_arrays", len(values), "need at least one array of parameters")
+    require(
+        bool(parameters), "initial_arrays", len(values), "need at least one array of parameters"
+    )
     sizes = tuple(size for name in parameters if (size := values[name].size))
     rest = [sum(values[name].size for name in part) for part in (statistics, counters)]
     return FlatArrays(
@@ -103,4 +105,4 @@ def check_order(model: FlatModel) -> None:
         f"has {wrong}, which a server takes for a parameter, but is a buffer of floats or another "
         "name of one; register such buffers with persistent=False, or name them running_mean"
     )
-    need(order == model.names, "model", type(model.module).__name__, rule)
+    require(order == model.names, "model", type(model.module).__name__, rule)

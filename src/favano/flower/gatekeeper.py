@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from favano.errors import BadInput, one_line
-from favano.flower.deal import DEAL, Deal
 from favano.flower.ledger import Ledger
-from favano.flower.mailbox import Arrival
+from favano.flower.mailbox import Delivery
+from favano.flower.partitioning import DEAL, Partitioning
 from favano.flower.private import NODE_GONE
 from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
-from favano.gates import (
+from favano.screening import (
     Refusal,
     unlikely_steps,
     wrong_change,
@@ -22,7 +22,7 @@ from favano.gates import (
 from favano.types import Vector
 
 
-class Verdict(NamedTuple):
+class ScreeningVerdict(NamedTuple):
     """A reply, or why it is refused, or why there is none."""
 
     reply: Reply | None = None
@@ -47,19 +47,19 @@ class Gatekeeper:
         link: ServerLink,
         *,
         fastest: float = 0.0,
-        deal: Deal | None = None,
+        deal: Partitioning | None = None,
     ) -> None:
-        self._run, self._link, self._fastest, self._deal = run, link, fastest, deal
+        self._run, self._link, self._fastest, self._partitioning = run, link, fastest, deal
 
     def judge(
         self,
         job: int,
-        arrival: Arrival,
+        arrival: Delivery,
         ledger: Ledger,
         start: Vector | None,
         server: Vector,
         elapsed: float,
-    ) -> Verdict:
+    ) -> ScreeningVerdict:
         """Read what came for a job.
 
         Args:
@@ -71,72 +71,72 @@ class Gatekeeper:
             elapsed: seconds since the call, at least.
         """
         reply = _parsed(arrival)
-        if isinstance(reply, Verdict):
+        if isinstance(reply, ScreeningVerdict):
             return reply
         refusal = wrong_job(
             reply.job, open_jobs=ledger.open, given_up=ledger.given_up, handed_out=ledger.jobs
         )
         if refusal is not None:
-            return Verdict(refusal=refusal)
+            return ScreeningVerdict(refusal=refusal)
         if reply.job != job:
-            return Verdict(refusal=Refusal.REPLAYED)
+            return ScreeningVerdict(refusal=Refusal.REPLAYED)
         assert start is not None
         model = self._model(reply, job, ledger, start, server)
-        if isinstance(model, Verdict):
+        if isinstance(model, ScreeningVerdict):
             return model
         if self._link.codec is None and wrong_change(reply.steps, start, model):  # codecs round
-            return Verdict(refusal=Refusal.STEPS, detail="no step, and another model")
+            return ScreeningVerdict(refusal=Refusal.STEPS, detail="no step, and another model")
         usual = ledger.usual_speed(reply.client)
         refusal = wrong_steps(
             reply.steps, ledger.local_steps, reply.seconds, elapsed, fastest=self._fastest
         ) or unlikely_steps(reply.steps, elapsed, usual)
         if refusal is Refusal.UNLIKELY:
             detail = f"{reply.steps} in {elapsed:.3g} s, at {usual:.3g} a second as a rule"
-            return Verdict(refusal=refusal, detail=detail)
-        return Verdict(refusal=refusal) if refusal else Verdict(reply)
+            return ScreeningVerdict(refusal=refusal, detail=detail)
+        return ScreeningVerdict(refusal=refusal) if refusal else ScreeningVerdict(reply)
 
     def again(
-        self, job: int, arrival: Arrival, ledger: Ledger, start: Vector, server: Vector
-    ) -> Verdict:
+        self, job: int, arrival: Delivery, ledger: Ledger, start: Vector, server: Vector
+    ) -> ScreeningVerdict:
         """Read a reply that was accepted before; who knows what has happened to its file."""
         reply = _parsed(arrival)
-        if isinstance(reply, Verdict):
+        if isinstance(reply, ScreeningVerdict):
             return reply
         model = self._model(reply, job, ledger, start, server)
-        return model if isinstance(model, Verdict) else Verdict(reply)
+        return model if isinstance(model, ScreeningVerdict) else ScreeningVerdict(reply)
 
     def _model(
         self, reply: Reply, job: int, ledger: Ledger, start: Vector, server: Vector
-    ) -> Vector | Verdict:
+    ) -> Vector | ScreeningVerdict:
         """The model of a reply to this job, or why it cannot be used."""
-        known, deal = ledger.course.known, self._deal
-        mine = (self._run, job, int(known.client[job]), int(known.base[job]))
+        known, deal = ledger.timeline.known, self._partitioning
+        mine = (self._run, job, int(known.client[job]), int(known.start_version[job]))
         if (reply.run, reply.job, reply.client, reply.version) != mine:
-            return Verdict(refusal=Refusal.UNKNOWN)
+            return ScreeningVerdict(refusal=Refusal.UNKNOWN)
         if deal is not None and reply.metrics.get(DEAL, deal.number) != deal.number:
-            return Verdict(refusal=Refusal.DATA, detail=f"need a share of {deal}")
+            return ScreeningVerdict(refusal=Refusal.DATA, detail=f"need a share of {deal}")
         if deal is not None and reply.partition >= deal.parts:
             detail = f"part {reply.partition}, where parts are 0..{deal.parts - 1}"
-            return Verdict(refusal=Refusal.DATA, detail=detail)
+            return ScreeningVerdict(refusal=Refusal.DATA, detail=detail)
         try:
             model = self._link.read(reply.model, start, server)
         except BadInput as error:
-            return Verdict(refusal=Refusal.SHAPE, detail=str(error))
+            return ScreeningVerdict(refusal=Refusal.SHAPE, detail=str(error))
         refusal = wrong_model(start, model)
-        return model if refusal is None else Verdict(refusal=refusal)
+        return model if refusal is None else ScreeningVerdict(refusal=refusal)
 
 
-def _parsed(arrival: Arrival) -> Reply | Verdict:
+def _parsed(arrival: Delivery) -> Reply | ScreeningVerdict:
     """The reply that came, or why there is none."""
     if arrival.too_large:
-        return Verdict(refusal=Refusal.TOO_LARGE)
+        return ScreeningVerdict(refusal=Refusal.TOO_LARGE)
     if arrival.message is None:
-        return Verdict(detail=one_line(arrival.failure))
+        return ScreeningVerdict(detail=one_line(arrival.failure))
     if arrival.message.has_error():
         error = arrival.message.error
         detail = one_line(f"Flower's error {error.code}: {error.reason}")
-        return Verdict(detail=detail, gone=error.code == NODE_GONE)
+        return ScreeningVerdict(detail=detail, gone=error.code == NODE_GONE)
     try:
         return read_reply(arrival.message)
     except BadInput as error:
-        return Verdict(refusal=Refusal.UNREADABLE, detail=str(error))
+        return ScreeningVerdict(refusal=Refusal.UNREADABLE, detail=str(error))

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from favano.aggregation import PerAnswer
-from favano.errors import need
-from favano.schedule import Arrival, Policy
+from favano.aggregation import PerUpdate
+from favano.errors import require
+from favano.schedule import Buffered, Policy
 from favano.types import Floats, Ints
 
 FACTOR = 3.0
@@ -44,8 +44,8 @@ class Influence:
 
     def __init__(self, policy: Policy, clients: int, factor: float | None = FACTOR) -> None:
         rule = "need at least 1, times the median of the other clients"
-        need(factor is None or factor >= 1, "influence", factor, rule)
-        at_own_speed = isinstance(policy, Arrival) and policy.hand_out in ("arrival", "flush")
+        require(factor is None or factor >= 1, "influence", factor, rule)
+        at_own_speed = isinstance(policy, Buffered) and policy.hand_out in ("arrival", "flush")
         self._parameters, self._buffers = (_Bound(factor, at_own_speed) for _ in range(2))
         self._moved: Floats = np.zeros(clients)
 
@@ -53,10 +53,10 @@ class Influence:
         self,
         update: int,
         clients: Ints,
-        lengths: PerAnswer,
+        lengths: PerUpdate,
         rates: Floats,
         joined: Collection[int],
-    ) -> PerAnswer:
+    ) -> PerUpdate:
         """What the changes of one update are to be multiplied by.
 
         Args:
@@ -67,7 +67,7 @@ class Influence:
             joined: all clients that there are.
         """
         per_rate = lengths.parameters / np.where(rates > 0, rates, inf)
-        return PerAnswer(
+        return PerUpdate(
             self._parameters.scales(update, clients, per_rate, joined),
             self._buffers.scales(update, clients, lengths.buffers, joined),
         )
@@ -87,11 +87,11 @@ class Influence:
         bounds = [self._parameters.document(), self._buffers.document()]
         return {"bounds": bounds, "moved": self._moved.tolist()}
 
-    def go_on_from(self, document: Mapping[str, Any]) -> None:
+    def restore(self, document: Mapping[str, Any]) -> None:
         """Take over what another one knew; older checkpoints have nothing."""
         if document:
-            self._parameters.go_on_from(*document["bounds"][0])
-            self._buffers.go_on_from(*document["bounds"][1])
+            self._parameters.restore(*document["bounds"][0])
+            self._buffers.restore(*document["bounds"][1])
             self._moved = np.array(document["moved"])
 
 
@@ -148,7 +148,7 @@ class _Bound:
         pairs = self._contacts, {who: list(of) for who, of in self._changes.items()}, self._left
         return [list(part.items()) for part in pairs]
 
-    def go_on_from(self, contacts: Iterable[Any], changes: Iterable[Any], left: Any) -> None:
+    def restore(self, contacts: Iterable[Any], changes: Iterable[Any], left: Any) -> None:
         self._contacts = Counter(dict(contacts))
         self._changes = {
             who: deque((_Change(*change) for change in of), maxlen=_KEPT) for who, of in changes

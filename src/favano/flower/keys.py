@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 
 AUTHORITY, SERVER = "authority", "server"  # .crt and .key
 OPERATOR = "operator"  # .yaml, as `flower-supernode --trusted-entities` reads it, and .key
@@ -65,27 +65,27 @@ def make_keys(
     for node in nodes:
         rule = "need letters, digits, '.', '_' and '-'; authority, server and operator are taken"
         taken = node in (AUTHORITY, SERVER, OPERATOR)
-        need(bool(_NAME.fullmatch(node)) and not taken, "node", node, rule)
-        need(nodes.count(node) == 1, "node", node, "is named twice")
+        require(bool(_NAME.fullmatch(node)) and not taken, "node", node, rule)
+        require(nodes.count(node) == 1, "node", node, "is named twice")
     names = [_host(host) for host in dict.fromkeys([*LOOPBACK, *hosts])]
     gone = [path for name in revoked for path in _revocable(folder, name)]
     there = {path for path in folder.glob("*") if path not in gone}
     authority, secret = _files(folder / AUTHORITY)
     certified = folder / f"{SERVER}.crt" in there
     rule = f"{folder} has a server certificate already; add --revoke {SERVER} to make a new one"
-    need(not (certified and hosts), "host", ", ".join(hosts), rule)
+    require(not (certified and hosts), "host", ", ".join(hosts), rule)
     lacking = [name for name in (SERVER, OPERATOR) if _files(folder / name)[0] not in there]
     if not there & {authority, secret}:
         lacking = [AUTHORITY, *lacking]
     elif SERVER in lacking:
         rule = f"is needed to sign a new server certificate; {folder} does not have it"
-        need(secret in there, "file", secret.name, rule)
+        require(secret in there, "file", secret.name, rule)
     owners: dict[Path, str] = {}
     for stem in [folder / name for name in (*lacking, *nodes)]:
         for path in _files(stem):
-            need(path not in there, "file", path, "exists, and is not overwritten")
+            require(path not in there, "file", path, "exists, and is not overwritten")
             rule = f"{path.name} would also be a file of {owners.get(path)}; rename one"
-            need(path not in owners, "node", stem.name, rule)
+            require(path not in owners, "node", stem.name, rule)
             owners[path] = stem.name
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path in gone:
@@ -128,7 +128,7 @@ def read_operators(path: Path) -> dict[str, Ed25519PublicKey]:
     except (yaml.YAMLError, ValueError, UnsupportedAlgorithm):
         raise BadInput("operator", path, rule) from None
     right = {name: key for name, key in keys.items() if isinstance(key, Ed25519PublicKey)}
-    need(len(right) == len(keys), "operator", path, rule)
+    require(len(right) == len(keys), "operator", path, rule)
     return right
 
 
@@ -163,9 +163,11 @@ def _public_key(path: Path) -> ec.EllipticCurvePublicKey:
 def _revocable(folder: Path, name: str) -> list[Path]:
     """The files of a name that are there, which is to be no more."""
     rule = f"is trusted by all nodes: make a new federation in another folder than {folder}"
-    need(name != AUTHORITY, "revoke", name, rule)
+    require(name != AUTHORITY, "revoke", name, rule)
     shown = folder / f"{name}.pub" if name not in (SERVER, OPERATOR) else _files(folder / name)[0]
-    need(bool(_NAME.fullmatch(name)) and shown.exists(), "revoke", name, f"need a key of {folder}")
+    require(
+        bool(_NAME.fullmatch(name)) and shown.exists(), "revoke", name, f"need a key of {folder}"
+    )
     return [path for path in _files(folder / name) if path.exists()]
 
 
@@ -285,7 +287,7 @@ def _host(name: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         rule = "need a host name or an IP address, without port"
-        need(bool(_HOST.fullmatch(name)), "host", name, rule)
+        require(bool(_HOST.fullmatch(name)), "host", name, rule)
         return x509.DNSName(name)
 
 

@@ -14,15 +14,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from favano.aggregation import PerAnswer
+from favano.aggregation import PerUpdate
 from favano.errors import one_line
-from favano.flower.conductor import Answer, Turn, conductor
+from favano.flower.conductor import ReceivedUpdate, Turn, conductor
 from favano.flower.step_estimates import StepEstimates
-from favano.gates import LEAST_STEP, Refusal
 from favano.methods.method import Expected
-from favano.schedule import Policy, Poll, Schedule
+from favano.schedule import Policy, Polling, Schedule
 from favano.schedule.contact_trace import ContactTrace, trace_of
-from favano.schedule.lived import SCALES, Lived
+from favano.schedule.live_timeline import SCALES, LiveTimeline
+from favano.screening import LEAST_STEP, Refusal
 from favano.types import Floats, Ints
 
 _SPEEDS, _ENOUGH_SPEEDS = 9, 5  # answers of a client that say how fast it is: at most, at least
@@ -44,7 +44,7 @@ class Left(NamedTuple):
     failure: str = ""  # what went wrong; empty: it is gone
 
 
-class Answered(NamedTuple):
+class UsedUpdate(NamedTuple):
     """An answer was accepted."""
 
     time: float
@@ -54,7 +54,7 @@ class Answered(NamedTuple):
     partition: int = -1  # of the data, if the client says so
 
 
-class Refused(NamedTuple):
+class RefusedUpdate(NamedTuple):
     """An answer was refused; if it was awaited, its client is called again after a pause."""
 
     time: float
@@ -92,10 +92,10 @@ class Turned(NamedTuple):
     time: float
 
 
-Event: TypeAlias = Joined | Left | Answered | Refused | Lost | Dropped | Clipped | Turned
+Event: TypeAlias = Joined | Left | UsedUpdate | RefusedUpdate | Lost | Dropped | Clipped | Turned
 EVENTS: dict[str, Callable[..., Event]] = {
     kind.__name__: kind
-    for kind in (Joined, Left, Answered, Refused, Lost, Dropped, Clipped, Turned)
+    for kind in (Joined, Left, UsedUpdate, RefusedUpdate, Lost, Dropped, Clipped, Turned)
 }
 
 
@@ -140,7 +140,7 @@ class Ledger:
         estimates: StepEstimates | None = None,
     ) -> None:
         self.local_steps = policy.local_steps
-        self.clients, self.course = clients, Lived(clients, self.local_steps)
+        self.clients, self.timeline = clients, LiveTimeline(clients, self.local_steps)
         self.conductor = conductor(policy, seed, grace=grace)
         self.estimates = estimates
         self._rates, self._packed = rates, packed
@@ -170,19 +170,19 @@ class Ledger:
                 self._join(client, node)
             case Left(time, client, failure):
                 self._leave(client, time, failure)
-            case Answered(time, job, steps, seconds, partition):
+            case UsedUpdate(time, job, steps, seconds, partition):
                 self._answer(time, job, steps, seconds, partition)
-            case Refused(time, job, reason, pause):
+            case RefusedUpdate(time, job, reason, pause):
                 self._refuse(time, job, reason, pause)
             case Lost(time, job):
                 self._lose(job)
             case Dropped(time, job):
-                self.course.drop(job)
-                self.used[int(self.course.known.client[job])].remove(job)
+                self.timeline.drop(job)
+                self.used[int(self.timeline.known.client[job])].remove(job)
             case Clipped(time, job, scale, buffer_scale):
-                self.clipped[int(self.course.known.client[job])] += 1
-                self.course.note([job], "scale", scale)
-                self.course.note([job], "buffer_scale", buffer_scale)
+                self.clipped[int(self.timeline.known.client[job])] += 1
+                self.timeline.note([job], "scale", scale)
+                self.timeline.note([job], "buffer_scale", buffer_scale)
             case Turned(time):
                 turn = self.conductor.turn(time)
                 assert turn is not None, "a turn was noted that cannot be"
@@ -199,11 +199,11 @@ class Ledger:
 
     def expected(self, jobs: Ints) -> Expected:
         """What was expected of the clients of these jobs when they answered."""
-        return Expected(self.course.noted("positive")[jobs], self.course.noted("mean")[jobs])
+        return Expected(self.timeline.noted("positive")[jobs], self.timeline.noted("mean")[jobs])
 
-    def scales(self, jobs: Ints) -> PerAnswer:
+    def scales(self, jobs: Ints) -> PerUpdate:
         """What the changes of these jobs are multiplied by."""
-        return PerAnswer(*(self.course.noted(name)[jobs] for name in SCALES))
+        return PerUpdate(*(self.timeline.noted(name)[jobs] for name in SCALES))
 
     def used_last(self, client: int) -> int:
         """The job of a client that was used last; -1: none."""
@@ -225,18 +225,18 @@ class Ledger:
     @property
     def jobs(self) -> int:
         """Number of jobs so far."""
-        return len(self.course.known.client)
+        return len(self.timeline.known.client)
 
     def begin(self, job: int) -> float:
         """When a job was handed out."""
-        return float(self.course.known.begin[job])
+        return float(self.timeline.known.begin[job])
 
     @property
     def trace(self) -> ContactTrace:
         """What has happened, for the simulator to repeat."""
         everyone = range(self.clients)
         nodes = np.array([self.node_of.get(client, 0) for client in everyone], dtype=np.uint64)
-        return trace_of(self.course, nodes.view(np.int64))
+        return trace_of(self.timeline, nodes.view(np.int64))
 
     def _join(self, client: int, node: int) -> None:
         before = self.node_of.get(client)
@@ -266,20 +266,20 @@ class Ledger:
         if steps:
             speeds = self._speeds.setdefault(client, deque(maxlen=_SPEEDS))
             speeds.append(steps / max(seconds, LEAST_STEP))
-        course = self.course
-        course.answer(job, steps, time)
-        course.note([job], "seconds", seconds)
-        course.note([job], "partition", partition)
+        timeline = self.timeline
+        timeline.receive(job, steps, time)
+        timeline.note([job], "seconds", seconds)
+        timeline.note([job], "partition", partition)
         if self.estimates is not None:
             expected = self.estimates.expected(np.array([client]))
-            course.note([job], "positive", expected.positive)
-            course.note([job], "mean", expected.mean)
+            timeline.note([job], "positive", expected.positive)
+            timeline.note([job], "mean", expected.mean)
             self.estimates.count(client, steps, seconds, time - begin)
-        self.conductor.answered(Answer(client, job, int(course.known.base[job])))
+        self.conductor.answered(ReceivedUpdate(client, job, int(timeline.known.start_version[job])))
 
     def _refuse(self, time: float, job: int, reason: str, pause: float) -> None:
         """The client is called again, from the newest model, as if it had joined then."""
-        client = int(self.course.known.client[job])
+        client = int(self.timeline.known.client[job])
         self.refused.setdefault(client, Counter())[Refusal(reason)] += 1
         if job not in self.open:
             return
@@ -296,30 +296,33 @@ class Ledger:
 
     def _lose(self, job: int) -> None:
         """The contact counts as missed; a client that waits for it to be used is called again."""
-        client, base = int(self.course.known.client[job]), int(self.course.known.base[job])
-        self.course.drop(job)
+        client, base = (
+            int(self.timeline.known.client[job]),
+            int(self.timeline.known.start_version[job]),
+        )
+        self.timeline.drop(job)
         self._newest.pop(client, None)
-        self.conductor.lost(Answer(client, job, base))
+        self.conductor.lost(ReceivedUpdate(client, job, base))
 
     def _give_up(self, client: int, time: float) -> None:
         self._newest.pop(client, None)
         for job in [job for job, opened in self.open.items() if opened.client == client]:
             del self.open[job]
             self.given_up.add(job)
-        self.course.give_up(client, time)
+        self.timeline.give_up(client, time)
 
     def _act(self, turn: Turn, time: float) -> Action:
         for answer in turn.dropped:
-            self.course.drop(answer.job)
+            self.timeline.drop(answer.job)
         for client in turn.given_up:
             self._give_up(client, time)
         if turn.use is not None:
-            self.course.use([answer.job for answer in turn.use], time)
+            self.timeline.use([answer.job for answer in turn.use], time)
             for answer in turn.use:
                 self.used.setdefault(answer.client, []).append(answer.job)
-        begun = [self.course.begin(call.client, time) for call in turn.calls]
+        begun = [self.timeline.begin(call.client, time) for call in turn.calls]
         if begun:
-            self.course.note(begun, "rate", self._rates(self.course.known, time)[begun])
+            self.timeline.note(begun, "rate", self._rates(self.timeline.known, time)[begun])
         for job, call in zip(begun, turn.calls, strict=True):
             key = self._key(job, call.client)
             self.open[job] = OpenJob(call.client, time, call.until, key)
@@ -327,11 +330,11 @@ class Ledger:
 
     def _key(self, job: int, client: int) -> int:
         """Note how a job's model is sent, and return the job whose start model it is read with."""
-        course, key = self.course, self._newest.get(client, -1) if self._packed else -1
-        base = course.known.base
+        timeline, key = self.timeline, self._newest.get(client, -1) if self._packed else -1
+        base = timeline.known.start_version
         again = key >= 0 and base[key] == base[job]
-        course.note([job], "whole", course.noted("whole")[key] if again else float(key < 0))
-        course.note([job], "message", self._calls[client])
+        timeline.note([job], "whole", timeline.noted("whole")[key] if again else float(key < 0))
+        timeline.note([job], "message", self._calls[client])
         self._calls[client] += 1
         self._newest[client] = job
         return key
@@ -341,7 +344,7 @@ def estimates_for(
     policy: Policy, clients: int, *, step_seconds: float, lost: float
 ) -> StepEstimates | None:
     """Estimates where they mean something: for clients that are asked whenever it is time."""
-    if not isinstance(policy, Poll):
+    if not isinstance(policy, Polling):
         return None
     return StepEstimates(policy, clients, step_seconds=step_seconds, lost=lost)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from favano.data import BatchStream
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.flower.local_training import LocalTraining
 from favano.flower.wire import Call
 
@@ -33,19 +33,19 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("least_batch", "least_steps_apart"):
-            need(getattr(self, name) >= 1, name, getattr(self, name), "need 1 or more")
+            require(getattr(self, name) >= 1, name, getattr(self, name), "need 1 or more")
 
     def check(self, call: Call, local: LocalTraining, samples: int) -> None:
         """Refuse a call to a client with so many samples."""
         allowed = not self.methods or call.method in self.methods
         rule = f"this node takes part in {', '.join(self.methods)} only"
-        need(allowed, "method", call.method, rule)
+        require(allowed, "method", call.method, rule)
         rule = f"this node needs {self.least_batch} or more (least_batch)"
-        need(local.batch_size >= self.least_batch, "batch_size", local.batch_size, rule)
+        require(local.batch_size >= self.least_batch, "batch_size", local.batch_size, rule)
         rule = f"this node needs {self.least_steps_apart} or more (least_steps_apart)"
-        need(call.steps == 0 or call.steps >= self.least_steps_apart, "steps", call.steps, rule)
+        require(call.steps == 0 or call.steps >= self.least_steps_apart, "steps", call.steps, rule)
         rule = f"this node answers with {self.least_batch} or more (least_batch)"
-        need(samples >= self.least_batch, "samples", samples, rule)
+        require(samples >= self.least_batch, "samples", samples, rule)
 
     def least_steps(self, call: Call, batches: BatchStream) -> int:
         """The fewest steps that an answer may be of, if it is of any; or the call is refused."""
@@ -58,7 +58,7 @@ class Limits:
             f"its {call.steps} steps see {len(seen)} samples, and this node needs "
             f"{self.least_batch} or more (least_batch); batch_order=continuous has no short batches"
         )
-        need(call.steps == 0, "first_step", call.first_step, rule)
+        require(call.steps == 0, "first_step", call.first_step, rule)
         return 0
 
     def words(self) -> dict[str, int | str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from favano.data.batches import Order
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import AnyMethod, all_methods, make_method
 from favano.specification.parts import TrainingPart as TrainingPart
 from favano.training import LocalRule
@@ -30,9 +30,9 @@ class LocalTraining:
     method: AnyMethod | None = None
 
     def __post_init__(self) -> None:
-        need(1 <= self.batch_size <= _MOST, "batch_size", self.batch_size, f"need 1..{_MOST}")
+        require(1 <= self.batch_size <= _MOST, "batch_size", self.batch_size, f"need 1..{_MOST}")
         known = get_args(Order)
-        need(self.batch_order in known, "batch_order", self.batch_order, f"need one of {known}")
+        require(self.batch_order in known, "batch_order", self.batch_order, f"need one of {known}")
 
     def rule(self, *, corrected: bool = False) -> LocalRule:
         """The direction of a client's steps."""
@@ -41,7 +41,7 @@ class LocalTraining:
             proximal=self.training.proximal or 0.0,
             corrected=corrected,
             memory=0 if method is None else method.memory,
-            step=None if method is None else method.step,
+            step=None if method is None else method.local_step,
             optimiser=self.training.local_optimiser,
         )
 
@@ -50,14 +50,14 @@ def check_training(training: TrainingPart, *, learning_rate: float, local_steps:
     """Refuse what only simulations have, and what the server says otherwise."""
     for name, said in (("learning_rate", learning_rate), ("local_steps", local_steps)):
         value = getattr(training, name)
-        need(value in (None, said), name, value, f"contradicts that of the strategy, {said}")
+        require(value in (None, said), name, value, f"contradicts that of the strategy, {said}")
     unit = training.local_steps_unit
-    need(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
+    require(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
     rule = "follows the horizon of a simulation; use a rate_schedule with a rate_length"
-    need(not training.rate_decay, "rate_decay", training.rate_decay, rule)
+    require(not training.rate_decay, "rate_decay", training.rate_decay, rule)
     schedule, length = training.rate_schedule, training.rate_length
     rule = "need rate_length, the seconds until the end of the schedule"
-    need(schedule == "constant" or length is not None, "rate_schedule", schedule, rule)
+    require(schedule == "constant" or length is not None, "rate_schedule", schedule, rule)
 
 
 def to_json(local: LocalTraining) -> str:
@@ -83,7 +83,7 @@ def from_json(text: str) -> LocalTraining:
         raise BadInput("training", text, "need JSON") from None
     given = _mapping("training", document)
     for key in given:
-        need(key in _KEYS, "training", key, f"unknown; known: {', '.join(_KEYS)}")
+        require(key in _KEYS, "training", key, f"unknown; known: {', '.join(_KEYS)}")
     size, order = given.get("batch_size"), given.get("batch_order", "epoch")
     if not isinstance(size, int) or isinstance(size, bool):
         raise BadInput("batch_size", size, "need a whole number")

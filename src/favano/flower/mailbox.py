@@ -33,7 +33,7 @@ class Executors(NamedTuple):
     fetching: Executor  # some threads: a slow upload holds only one of them
 
 
-class Arrival(NamedTuple):
+class Delivery(NamedTuple):
     """What came for a call: a reply, or the reason why there is none."""
 
     call: str
@@ -71,7 +71,7 @@ class Mailbox:
         self.call_of: dict[int, str] = {}  # number of the call of each job
         self._unsent: list[int] = []  # jobs whose calls Flower did not take
         self._finding: Future[list[Head]] | None = None
-        self._fetching: dict[Head, Future[Arrival]] = {}
+        self._fetching: dict[Head, Future[Delivery]] = {}
         self._unwritten: list[Head] = []  # heads that are here alone
         self.write_error: WriteFailed | None = None  # why a reply is not in the journal yet
         self.link_error: ConnectionError | None = None  # why the SuperLink could not be asked
@@ -86,7 +86,7 @@ class Mailbox:
         """Push the calls of some jobs; their messages are made by the thread that sends them."""
         self._executors.sending.submit(self._send, calls)
 
-    def collect(self) -> list[tuple[int, Arrival]]:
+    def collect(self) -> list[tuple[int, Delivery]]:
         """What has come since the last time, by job. What could not be written is tried again."""
         self._find()
         done = [head for head, future in self._fetching.items() if future.done()]
@@ -106,7 +106,7 @@ class Mailbox:
                 arrivals.append((job, arrival))
         while self._unsent:
             job = self._unsent.pop()
-            arrivals.append((job, Arrival("", None, failure="Flower did not take the call")))
+            arrivals.append((job, Delivery("", None, failure="Flower did not take the call")))
         return arrivals
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Mailbox:
         if self._journal is not None:
             self._journal.keep(set(self.call_of.values()))
 
-    def go_on_from(self, calls: Mapping[int, str], *, same_run: bool) -> None:
+    def restore(self, calls: Mapping[int, str], *, same_run: bool) -> None:
         """Await the replies to these calls, of jobs by number; those in the journal are here.
 
         In another run of Flower, no others will come.
@@ -138,7 +138,7 @@ class Mailbox:
         lost = set(damaged) - {head.call for head in (*replies, *heads)}
         for call in lost:
             self._say(f"{damaged[call]}: is damaged, and kept aside; the reply in it is lost")
-            self._here(Head("", call, ()), Arrival(call, None, failure="its reply is damaged"))
+            self._here(Head("", call, ()), Delivery(call, None, failure="its reply is damaged"))
         if not same_run:
             known = {head.call for head in replies}
             self.awaited = {call: job for call, job in self.awaited.items() if call in known}
@@ -146,7 +146,7 @@ class Mailbox:
         for head in heads:
             self._fetch(head)
 
-    def _here(self, head: Head, arrival: Arrival) -> None:
+    def _here(self, head: Head, arrival: Delivery) -> None:
         """A reply that need not be fetched."""
         self._fetching[head] = Future()
         self._fetching[head].set_result(arrival)
@@ -221,7 +221,7 @@ class Mailbox:
                 self._fetched, head, self._now() + self._upload
             )
 
-    def _fetched(self, head: Head, until: float) -> Arrival:
+    def _fetched(self, head: Head, until: float) -> Delivery:
         def more() -> bool:
             wanted = head.call in list(self.call_of.values())
             return wanted and not self._closed and self._now() < until
@@ -230,13 +230,13 @@ class Mailbox:
             contents = self._replies.fetch(head, self._most, more)
         except TooLarge:
             self._confirm(head)
-            return Arrival(head.call, None, too_large=True)
+            return Delivery(head.call, None, too_large=True)
         except TooLate:
             self._confirm(head)
             rule = f"it was announced, and not uploaded within {self._upload:.0f} s"
-            return Arrival(head.call, None, failure=rule)
+            return Delivery(head.call, None, failure=rule)
         except Exception as error:  # whatever Flower says: the reply is lost, the round goes on
-            return Arrival(head.call, None, failure=f"{type(error).__name__}: {error}")
+            return Delivery(head.call, None, failure=f"{type(error).__name__}: {error}")
         if self._journal is not None:
             self._journal.finish(head, contents)
         self._confirm(head)
@@ -247,13 +247,13 @@ class Mailbox:
         with suppress(Exception):
             self._replies.confirm(head)
 
-    def _opened(self, head: Head, contents: Mapping[str, bytes]) -> Arrival:
+    def _opened(self, head: Head, contents: Mapping[str, bytes]) -> Delivery:
         """A reply from its parts; what cannot be read is no reply."""
         try:
             message = open_reply(head, contents, self._most)
             size = 0 if message.has_error() else content_bytes(message)
         except TooLarge:
-            return Arrival(head.call, None, too_large=True)
+            return Delivery(head.call, None, too_large=True)
         except Exception as error:  # the parts come from a node: anything may be wrong with them
-            return Arrival(head.call, None, failure=f"cannot be opened: {error}")
-        return Arrival(head.call, message, size)
+            return Delivery(head.call, None, failure=f"cannot be opened: {error}")
+        return Delivery(head.call, message, size)

@@ -43,7 +43,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Memory:
+class NodeMemory:
     """The jobs of one run that a client remembers, by number."""
 
     run: str = ""
@@ -58,11 +58,11 @@ class Memory:
         starts = (job.start for job in self.jobs.values()) if run == self.run else ()
         return next((start for start in starts if fingerprint(start) == key), None)
 
-    def with_job(self, run: str, job: int, new: Remembered, after: int = -1) -> Memory:
+    def with_job(self, run: str, job: int, new: Remembered, after: int = -1) -> NodeMemory:
         """The same and one more job, which went on after another; another run begins anew."""
         others = {key: old for key, old in self.jobs.items() if run == self.run and key != job}
         kept = {after, *list(others)[-1:]}
-        return Memory(run, {**{key: others[key] for key in others if key in kept}, job: new})
+        return NodeMemory(run, {**{key: others[key] for key in others if key in kept}, job: new})
 
     def to_bytes(self) -> bytes:
         """The content of a safetensors file."""
@@ -74,10 +74,10 @@ class Memory:
         return save(tensors)
 
     @staticmethod
-    def from_bytes(data: bytes) -> Memory:
+    def from_bytes(data: bytes) -> NodeMemory:
         """The inverse of `to_bytes`."""
         if not data:
-            return Memory()
+            return NodeMemory()
         try:
             tensors = load(data)
             names = sorted({name.rpartition("/")[0] for name in tensors})
@@ -93,7 +93,7 @@ class Memory:
         except (SafetensorError, ValueError, KeyError) as error:
             rule = f"cannot be read: {error}; remove it, and the client begins anew"
             raise BadInput("memory", f"{len(data)} bytes", rule) from None
-        return Memory(parts[0][0] if parts else "", jobs)
+        return NodeMemory(parts[0][0] if parts else "", jobs)
 
 
 class FileStore:

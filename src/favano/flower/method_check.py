@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import AnyMethod
-from favano.schedule import Arrival, Policy
+from favano.schedule import Buffered, Policy
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
 from favano.types import Buffers
@@ -22,16 +22,16 @@ def check_method(
             rule = "is about simulated time, which a federation does not have; leave it out"
             raise BadInput(key, getattr(method, key), rule)
     rule = f"does not go with {method.name}: only its clients know what they go on from"
-    need(codec == "none" or not method.has("restart"), "codec", codec, rule)
-    if isinstance(policy, Arrival) and not policy.in_turn:
+    require(codec == "none" or not method.has("next_client_model"), "codec", codec, rule)
+    if isinstance(policy, Buffered) and not policy.in_turn:
         _check_nothing_kept(method, training, buffers)
 
 
 def _check_nothing_kept(method: AnyMethod, training: TrainingPart, buffers: Buffers) -> None:
     """What clients keep from job to job is known when their answer is used, not before."""
     early = f"with {method.name}, whose clients go on before their answer is used"
-    need(buffers == "average", "buffers", buffers, f"need average {early}")
+    require(buffers == "average", "buffers", buffers, f"need average {early}")
     kept, state = training.local_optimiser.kept, training.optimiser_state
-    need(not kept, "optimiser_state", state, f"need fresh {early}")
+    require(not kept, "optimiser_state", state, f"need fresh {early}")
     rule = "has clients with a memory, which must not continue before their answer is used"
-    need(not method.memory, "method", method.name, rule)
+    require(not method.memory, "method", method.name, rule)

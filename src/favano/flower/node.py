@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 from flwr.app import Error, Message
 
-from favano.errors import BadInput, need, one_line, said
+from favano.errors import BadInput, format_error, one_line, require
 from favano.flower.addresses import check_address
 from favano.flower.client import Client
 from favano.flower.keys import read_key
-from favano.flower.private import Keys, NodeConnection, Refused, connect
+from favano.flower.private import CallRefused, Keys, NodeConnection, connect
 from favano.flower.signed_calls import Operator, calls_file, operator_of
 
 Say: TypeAlias = Callable[[str], None]
@@ -78,7 +78,7 @@ def check_files(root_certificate: Path | None, key: Path | None, operator: Path 
     lacking = [name for name, path in files.items() if path is None]
     for name, path in files.items():
         rule = f"need {', '.join(lacking)}, too: a node needs all three files of favano keys"
-        need(path is None or not lacking, name, path, rule)
+        require(path is None or not lacking, name, path, rule)
 
 
 def serve(
@@ -100,7 +100,7 @@ def serve(
                 _answer(client, connection, operator, say, sleep)
             say("lost the connection; connecting again")
             lost = clock()
-        except Refused as error:
+        except CallRefused as error:
             waits = max(patience, LAPSE) if error.may_lapse else patience
             if clock() + _AGAIN - lost > waits:
                 raise
@@ -135,18 +135,18 @@ def _reply(
             operator.check(message, node)
         return client.answer(message)
     except Exception as error:  # whatever a user's network does
-        why = one_line(said(error), _LONGEST)
+        why = one_line(format_error(error), _LONGEST)
         say(f"a call cannot be answered: {why}")
         return Message(Error(_RAISED, why), reply_to=message)
 
 
-def _reason(error: Refused) -> str:
+def _reason(error: CallRefused) -> str:
     if error.may_lapse:
         return (
             "the server does not let this node in: its key is not registered, or its session from "
             f"before a crash has not lapsed yet, which takes up to {LAPSE:g} s; trying again"
         )
-    return f"cannot connect: {said(error)}; trying again"
+    return f"cannot connect: {format_error(error)}; trying again"
 
 
 @contextmanager

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 
 from favano.aggregation.link import base_of, noise_of
-from favano.errors import BadInput, need
-from favano.gates import finite_rows
+from favano.errors import BadInput, require
 from favano.quantisation import (
     Codec,
     Lattice,
@@ -26,6 +25,7 @@ from favano.quantisation import (
     to_bytes,
 )
 from favano.rng import Stream, origin
+from favano.screening import finite_rows
 from favano.training import FlatModel
 from favano.types import Stack, Vector
 
@@ -87,7 +87,7 @@ def pack(
     assert known is not None
     count = shape.parameters
     rule = f"has NaN or infinity, which {codec.name} has no code for"
-    need(finite_rows(model[None])[0], "model", f"{len(model)} numbers", rule)
+    require(finite_rows(model[None])[0], "model", f"{len(model)} numbers", rule)
     values = model[None, :count].double() - base_of(codec, known[None, :count])
     return to_bytes(codec, codec.encode(values, noise, shape.sizes)) + _raw(model[count:])
 
@@ -110,7 +110,7 @@ def unpack(
         known: as in `pack`.
     """
     size = shape.bytes_of(codec)
-    need(len(data) == size, "model", f"{len(data)} bytes", f"need {size}")
+    require(len(data) == size, "model", f"{len(data)} bytes", f"need {size}")
     if codec is None:
         return _numbers(data, shape.dtype)
     rest = shape.plain * shape.dtype.itemsize
@@ -162,7 +162,7 @@ def read_codec(text: str) -> Codec | None:
 
 
 def _whole(word: str, text: str) -> int:
-    need(word.isdecimal() and len(word) < 3, "codec", text, _CODECS)
+    require(word.isdecimal() and len(word) < 3, "codec", text, _CODECS)
     return int(word)
 
 

@@ -85,7 +85,7 @@ _UNREGISTERED = str(NodeStatus.UNREGISTERED)
 _LAPSING = f"[code: {int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED)}]"
 
 
-class Refused(ConnectionError):
+class CallRefused(ConnectionError):
     """The SuperLink did not let a node in, or could not be reached."""
 
     @property
@@ -396,10 +396,10 @@ def _exits_raised() -> Iterator[None]:
     """
 
     def refuse(code: int, message: str) -> None:
-        raise Refused(message.removeprefix(_FAILED))
+        raise CallRefused(message.removeprefix(_FAILED))
 
     def kill(process: int, number: int) -> None:
-        raise Refused("the server lets this node in no more")
+        raise CallRefused("the server lets this node in no more")
 
     signals = SimpleNamespace(getpid=os.getpid, kill=kill)
     with (

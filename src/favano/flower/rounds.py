@@ -94,11 +94,13 @@ def node_records(ledger: Ledger) -> list[NodeRecord]:
     clients = np.array(sorted(ledger.node_of), dtype=np.int64)
     if not len(clients):
         return []
-    known, estimates = ledger.course.known, ledger.estimates
-    used = np.isfinite(ledger.course.due)
+    known, estimates = ledger.timeline.known, ledger.estimates
+    used = np.isfinite(ledger.timeline.due)
     size = ledger.clients
     steps = np.bincount(known.client[used], known.steps[used], minlength=size)
-    seconds = np.bincount(known.client[used], ledger.course.noted("seconds")[used], minlength=size)
+    seconds = np.bincount(
+        known.client[used], ledger.timeline.noted("seconds")[used], minlength=size
+    )
     guesses: list[dict[str, float]] = [{} for _ in clients]
     if estimates is not None:
         expected, errors = estimates.expected(clients), estimates.errors(clients)

@@ -24,7 +24,7 @@ from favano.flower.journal import Head
 from favano.flower.private import FIRST_PAUSE, LAST_PAUSE, RunEnded, inflated
 from favano.flower.private import TooLarge as TooLarge
 from favano.flower.wire import MOST_BYTES
-from favano.gates import wrong_size
+from favano.screening import wrong_size
 
 
 class TooLate(Exception):

@@ -15,25 +15,25 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 from torch import nn
 
-from favano.flower.deal import Deal
 from favano.flower.influence import FACTOR
 from favano.flower.local_training import LocalTraining
+from favano.flower.partitioning import Partitioning
 from favano.flower.payload import codec_text
 from favano.flower.private import claimed_run
 from favano.flower.rounds import AsyncResult
 from favano.flower.status import status_page
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.superlink import SuperLink, running
-from favano.gates import NormGate
 from favano.metrics import Evaluator
 from favano.quantisation import quantised
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import MODEL, SPEC, write_together
 from favano.run.assembly import codec_of
 from favano.run.samples import Samples, initial_module, load_samples, named_model
+from favano.screening import NormGate
 from favano.specification.config import spec_tables
 from favano.specification.federation_keys import check_keys
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.training import FlatModel
 from favano.types import Vector
 
@@ -84,11 +84,11 @@ def strategy_of(
     problem = spec.problem
     return AsyncStrategy(
         spec.method,
-        clients=given(spec.fleet.clients),
-        selected=given(spec.clock.selected),
-        local_steps=given(spec.training.local_steps),
-        learning_rate=given(spec.training.learning_rate),
-        local=LocalTraining(given(problem.batch_size), problem.batch_order, spec.training),
+        clients=required(spec.fleet.clients),
+        selected=required(spec.clock.selected),
+        local_steps=required(spec.training.local_steps),
+        learning_rate=required(spec.training.learning_rate),
+        local=LocalTraining(required(problem.batch_size), problem.batch_order, spec.training),
         tick=serving.tick,
         deadline=spec.clock.deadline,
         grace=serving.grace,
@@ -100,7 +100,9 @@ def strategy_of(
         buffers=spec.run.buffers,
         influence=serving.influence,
         norm=NormGate(serving.norm, quantile=serving.norm_quantile),
-        deal=Deal(problem.dataset, given(problem.split), given(spec.fleet.clients), spec.run.seed),
+        deal=Partitioning(
+            problem.dataset, required(problem.split), required(spec.fleet.clients), spec.run.seed
+        ),
         evaluate_every=serving.evaluate_every,
         folder=serving.folder,
         resume=serving.resume,

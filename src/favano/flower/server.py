@@ -23,17 +23,15 @@ from favano.aggregation import Aggregator
 from favano.aggregation.aggregator import Received, Update
 from favano.errors import Diverged
 from favano.flower.board import Board
-from favano.flower.checkpoint import CheckpointFolder, Models, Saved, Standing
+from favano.flower.checkpoint import CheckpointFolder, Models, SavedServer, ServerState
 from favano.flower.checkpoint_queue import CheckpointQueue, Trouble
 from favano.flower.clock import Clock
-from favano.flower.conductor import Answer, Turn
-from favano.flower.deal import DEAL
+from favano.flower.conductor import ReceivedUpdate, Turn
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.influence import Influence
 from favano.flower.ledger import (
     Action,
-    Answered,
     Clipped,
     Dropped,
     Event,
@@ -41,18 +39,20 @@ from favano.flower.ledger import (
     Ledger,
     Left,
     Lost,
-    Refused,
+    RefusedUpdate,
+    UsedUpdate,
     overdue,
 )
-from favano.flower.mailbox import Arrival, Mailbox
+from favano.flower.mailbox import Delivery, Mailbox
+from favano.flower.partitioning import DEAL
 from favano.flower.payload import codec_text, pack
 from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink
 from favano.flower.wire import PARTITION, Call, Reply, Sign, call_message
-from favano.gates import NormGate, Refusal, finite_rows
 from favano.methods import State
+from favano.screening import NormGate, Refusal, finite_rows
 from favano.types import Floats, Vector
 
 _PAUSE = 1.0  # seconds between two tries to write
@@ -60,7 +60,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 5.0, 300.0  # seconds before a client is called tha
 
 
 @dataclass(frozen=True)
-class Terms:
+class ServerConfig:
     """What does not change in a federation, and what every call says."""
 
     run: str
@@ -73,7 +73,7 @@ class Terms:
     sign: Sign | None = None  # calls, in the operator's name
 
 
-class Tools(NamedTuple):
+class Services(NamedTuple):
     """What a server works with."""
 
     grid: Grid
@@ -95,7 +95,7 @@ class Server:
     """One federation, from the server's side."""
 
     def __init__(
-        self, terms: Terms, aggregator: Aggregator[State], ledger: Ledger, tools: Tools
+        self, terms: ServerConfig, aggregator: Aggregator[State], ledger: Ledger, tools: Services
     ) -> None:
         self._terms, self._tools = terms, tools
         self._aggregator, self.ledger = aggregator, ledger
@@ -104,7 +104,7 @@ class Server:
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._ends: dict[int, bytes] = {}  # of answers that are not used yet, as they came
         self._held: dict[int, Vector] = {}  # start model of each client's last job, with a codec
-        self._told: dict[int, Mapping[str, float]] = {}  # metrics of these answers
+        self._reported: dict[int, Mapping[str, float]] = {}  # metrics of these answers
         self._hung: set[int] = set()  # clients that do not answer
         self._waiting: set[int] = set()  # nodes without a place
         self._parts: dict[int, int] = {}  # of the data, as each client said last
@@ -172,7 +172,7 @@ class Server:
         self._saves.look()
         self._tools.evaluations.saved(self._saves.version + 1)
 
-    def go_on_from(self, saved: Saved) -> None:
+    def restore(self, saved: SavedServer) -> None:
         """Be where a checkpoint says."""
         for event in saved.events:
             self.ledger.apply(event)
@@ -180,14 +180,14 @@ class Server:
         self._aggregator.take_over(saved.memory, saved.standing.version, saved.models.server)
         self.model, self._own = saved.models.server, dict(saved.models.own)
         self._starts, self._held = dict(saved.models.starts), dict(saved.models.held)
-        self._tools.norm.go_on_from(saved.standing.norms)
-        self._tools.influence.go_on_from(saved.standing.influence)
+        self._tools.norm.restore(saved.standing.norms)
+        self._tools.influence.restore(saved.standing.influence)
         self.rounds = [read_round(document) for document in saved.standing.rounds]
-        self._tools.evaluations.go_on_from(saved.standing.evaluations, saved.models.unmeasured)
+        self._tools.evaluations.restore(saved.standing.evaluations, saved.models.unmeasured)
         mailbox = self._tools.mailbox
         mailbox.bytes_up, mailbox.bytes_down = saved.standing.traffic
         same_run = saved.standing.flower_run == run_number(self._tools.grid)
-        mailbox.go_on_from(saved.standing.calls, same_run=same_run)
+        mailbox.restore(saved.standing.calls, same_run=same_run)
         for job, arrival in mailbox.collect():
             self._receive(job, arrival, saved.standing.now)
         for client in (
@@ -196,7 +196,7 @@ class Server:
             self._apply(Left(saved.standing.now, client))  # its call is lost
         self._forget_jobs()
         for job in [job for job in self._starts if self._is_known(job)]:
-            client = int(self.ledger.course.known.client[job])
+            client = int(self.ledger.timeline.known.client[job])
             self._tools.say(f"client {client}: its accepted answer to job {job} is lost")
             self._apply(Lost(saved.standing.now, job))
             self._drop(job)
@@ -240,12 +240,12 @@ class Server:
         if isinstance(event, Left):
             self._forget_jobs()
 
-    def _receive(self, job: int, arrival: Arrival, now: float) -> None:
+    def _receive(self, job: int, arrival: Delivery, now: float) -> None:
         """What has come for a job becomes an answer, or is refused, or its client is lost."""
         if self._is_known(job):  # a server that goes on reads it again
             self._keep_again(job, arrival)
             return
-        client = int(self.ledger.course.known.client[job])
+        client = int(self.ledger.timeline.known.client[job])
         self._hung.discard(client)
         start = self._starts.get(job)
         elapsed = inf if job < self._old_jobs else now - self.ledger.begin(job)
@@ -253,7 +253,7 @@ class Server:
             job, arrival, self.ledger, start, self.model, elapsed
         )
         if (reply := verdict.reply) is not None:
-            self._apply(Answered(now, job, reply.steps, reply.seconds, reply.partition))
+            self._apply(UsedUpdate(now, job, reply.steps, reply.seconds, reply.partition))
             self._note_part(client, reply.partition)
             self._keep(job, reply)
             if reply.left_out:
@@ -272,16 +272,16 @@ class Server:
         return job in self._starts and not open_or_lost and job not in self._ends
 
     def _keep(self, job: int, reply: Reply) -> None:
-        self._ends[job], self._told[job] = reply.model, reply.metrics
+        self._ends[job], self._reported[job] = reply.model, reply.metrics
 
-    def _keep_again(self, job: int, arrival: Arrival) -> None:
+    def _keep_again(self, job: int, arrival: Delivery) -> None:
         judge, start = self._tools.gatekeeper.again, self._starts[job]
         reply, refusal, detail, _ = judge(job, arrival, self.ledger, start, self.model)
         if reply is not None:
             self._keep(job, reply)
             return
         why = ": ".join(word for word in (refusal, detail) if word)
-        client = int(self.ledger.course.known.client[job])
+        client = int(self.ledger.timeline.known.client[job])
         self._tools.say(f"client {client}: accepted answer to job {job} cannot be used, {why}")
 
     def _note_part(self, client: int, part: int) -> None:
@@ -302,7 +302,7 @@ class Server:
         pause = self._pause(client) if job in self.ledger.open else 0.0
         then = f"; it is called again in {pause:g} s" if pause else ""
         self._tools.say(f"client {client}: {what} to job {job} refused, {reason}{more}{then}")
-        self._apply(Refused(now, job, reason.value, pause))
+        self._apply(RefusedUpdate(now, job, reason.value, pause))
 
     def _pause(self, client: int) -> float:
         """Seconds until a client is called whose answer is refused: none at first, then more."""
@@ -344,7 +344,7 @@ class Server:
     def _hand_out(self, job: int) -> Handed:
         """The model that a job begins from: its client's own one, or the newest version."""
         client, _, _, key = self.ledger.open[job]
-        link, base = self._tools.link, self.ledger.course.known.base
+        link, base = self._tools.link, self.ledger.timeline.known.start_version
         model = self._own.get(client, self.model)
         if not self._aggregator.ahead:
             (model,) = self._aggregator.with_own_buffers(np.array([client]), model[None])
@@ -362,7 +362,7 @@ class Server:
     def _drop(self, job: int) -> None:
         self._starts.pop(job, None)
         self._ends.pop(job, None)
-        self._told.pop(job, None)
+        self._reported.pop(job, None)
 
     def _update(self, turn: Turn, now: float) -> None:
         """Make the next version of the model."""
@@ -371,7 +371,7 @@ class Server:
         received = self._received(jobs)
         if too_long := self._too_long(received):
             for job in too_long:
-                client = int(self.ledger.course.known.client[job])
+                client = int(self.ledger.timeline.known.client[job])
                 self._refuse(job, client, Refusal.NORM, "", now)
                 self._apply(Dropped(now, job))
             received = self._received([job for job in jobs if job not in too_long])
@@ -379,7 +379,7 @@ class Server:
         self.model = update.server
         if update.own is not None:
             self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
-        due = self.ledger.course.due
+        due = self.ledger.timeline.due
         self._record([update for update in turn.use if isfinite(due[update.job])], turn.due, now)
         for job in jobs:
             self._drop(job)
@@ -425,9 +425,9 @@ class Server:
 
     def _shorten(self, trusted: Received, now: float) -> Floats:
         """Note what would move the model too far; returns how far each answer moves it."""
-        course, lengths = self.ledger.course, self._aggregator.lengths(trusted)
+        timeline, lengths = self.ledger.timeline, self._aggregator.lengths(trusted)
         jobs = trusted.jobs.tolist()
-        clients, rates = course.known.client[jobs], course.noted("rate")[jobs]
+        clients, rates = timeline.known.client[jobs], timeline.noted("rate")[jobs]
         scales = self._tools.influence.scales(
             self.version + 1, clients, lengths, rates, self.ledger.node_of
         )
@@ -444,9 +444,9 @@ class Server:
         moved: Floats = np.where(scales.parameters > 0, lengths.parameters, 0) * scales.parameters
         return moved
 
-    def _record(self, answers: Sequence[Answer], due: float | None, now: float) -> None:
-        known, mailbox = self.ledger.course.known, self._tools.mailbox
-        told = [self._told[answer.job] for answer in answers]
+    def _record(self, updates: Sequence[ReceivedUpdate], due: float | None, now: float) -> None:
+        known, mailbox = self.ledger.timeline.known, self._tools.mailbox
+        told = [self._reported[answer.job] for answer in updates]
         names = dict.fromkeys(
             name for metrics in told for name in metrics if name not in (PARTITION, DEAL)
         )
@@ -454,9 +454,9 @@ class Server:
             number=self.version + 1,
             seconds=now,
             wait=0.0 if due is None else max(0.0, now - due),
-            clients=tuple(answer.client for answer in answers),
-            steps=tuple(int(known.steps[answer.job]) for answer in answers),
-            staleness=tuple(self.version - 1 - answer.base for answer in answers),
+            clients=tuple(answer.client for answer in updates),
+            steps=tuple(int(known.steps[answer.job]) for answer in updates),
+            staleness=tuple(self.version - 1 - answer.start_version for answer in updates),
             bytes_up=mailbox.bytes_up,
             bytes_down=mailbox.bytes_down,
             metrics={
@@ -468,16 +468,16 @@ class Server:
 
     def _message(self, job: int, handed: Handed, now: float) -> Callable[[], Message]:
         """The call of a job, to be made by the thread that sends it."""
-        ledger, known, terms = self.ledger, self.ledger.course.known, self._terms
-        link, noted = self._tools.link, self.ledger.course.noted
+        ledger, known, terms = self.ledger, self.ledger.timeline.known, self._terms
+        link, noted = self._tools.link, self.ledger.timeline.noted
         client, until = ledger.open[job].client, ledger.open[job].until
-        drift = self._aggregator.drift(np.array([client]))
+        correction = self._aggregator.gradient_correction(np.array([client]))
         seconds = until - now - ledger.lost_seconds(client) if isfinite(until) else inf
         call = Call(
             run=terms.run,
             client=client,
             job=job,
-            version=int(known.base[job]),
+            version=int(known.start_version[job]),
             first_step=int(known.first_step[job]),
             steps=ledger.local_steps,
             rate=float(noted("rate")[job]),
@@ -490,7 +490,7 @@ class Server:
             key=handed.key,
             message=int(noted("message")[job]),
             after=ledger.used_last(client),
-            drift=None if drift is None else pack(drift[0], link.shape.trained),
+            correction=None if correction is None else pack(correction[0], link.shape.trained),
             method=terms.method,
         )
         ttl = (until - now if isfinite(until) else 0.0) + terms.patience
@@ -512,7 +512,7 @@ class Server:
         def write() -> None:
             calls = {job: mailbox.call_of[job] for job in models.starts if job in mailbox.call_of}
             traffic = mailbox.bytes_up, mailbox.bytes_down
-            standing = Standing(
+            standing = ServerState(
                 terms.identity, terms.run, flower, now, version, calls, norms, traffic, rounds,
                 evaluations, influence,
             )  # fmt: skip

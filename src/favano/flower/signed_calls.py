@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 from flwr.app import Context, Message
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.flower.keys import read_operator_key, read_operators
 from favano.flower.memory import FileStore, Store
 from favano.flower.wire import Call, Seal, read_call, read_seal, signed_bytes
@@ -59,7 +59,7 @@ def signer_of(key: Path, folder: Path | None, clock: Callable[[], float] = time.
     if folder is not None:
         store = FileStore(folder / SESSION)
         text = store.read().decode(errors="replace")
-        need(not text or text.isdecimal(), SESSION, text, f"need a number in {folder / SESSION}")
+        require(not text or text.isdecimal(), SESSION, text, f"need a number in {folder / SESSION}")
         session = max(session, int(text or 0) + 1)
         store.write(str(session).encode())
     return Signer(loaded, session, clock)
@@ -114,11 +114,11 @@ class Operator:
             raise BadInput("call", "unsigned", "need the operator's signature")
         signed = signed_bytes(call, seal.node, seal.session, seal.expires)
         genuine = any(_verifies(key, seal.signature, signed) for key in self._keys)
-        need(genuine, "signature", seal.signature.hex()[:16], "is not the operator's")
-        need(seal.node == str(node), "node", seal.node, f"is another one; this is node {node}")
+        require(genuine, "signature", seal.signature.hex()[:16], "is not the operator's")
+        require(seal.node == str(node), "node", seal.node, f"is another one; this is node {node}")
         late = self._clock() - seal.expires
         rule = f"the call expired {late:.0f} s ago, or the clock of this machine is wrong"
-        need(late <= _TOLERANCE, "expires", seal.expires, rule)
+        require(late <= _TOLERANCE, "expires", seal.expires, rule)
         self._answered = self._with(call, seal.session)
         self._store.write(self._answered.to_bytes())
 
@@ -128,15 +128,15 @@ class Operator:
         rule = (
             f"is older than one that was answered ({known.session}): an old call, or another run's"
         )
-        need(session >= known.session, "session", session, rule)
+        require(session >= known.session, "session", session, rule)
         if session > known.session:
             return Answered(session, call.run, (call.job,))
-        need(
+        require(
             call.run == known.run, "run", call.run, f"is another one; this session has {known.run}"
         )
         full = len(known.jobs) == _JOBS
-        need(call.job not in known.jobs, "job", call.job, "was asked for already")
-        need(not full or call.job > known.jobs[0], "job", call.job, "is an old one")
+        require(call.job not in known.jobs, "job", call.job, "was asked for already")
+        require(not full or call.job > known.jobs[0], "job", call.job, "is an old one")
         return replace(known, jobs=tuple(sorted((*known.jobs, call.job))[-_JOBS:]))
 
 

@@ -17,9 +17,9 @@ from statistics import median
 
 import numpy as np
 
-from favano.gates import LEAST_STEP
 from favano.methods.method import Expected
-from favano.schedule import Poll
+from favano.schedule import Polling
+from favano.screening import LEAST_STEP
 from favano.theory import step_count
 from favano.timing import Deterministic, StepLaw
 from favano.types import Floats, Ints
@@ -43,7 +43,7 @@ class StepEstimates:
 
     def __init__(
         self,
-        policy: Poll,
+        policy: Polling,
         clients: int,
         *,
         step_seconds: float = 1.0,
@@ -121,7 +121,7 @@ class StepEstimates:
             return known[2]
         period = self._policy.period
         idle = min(lost, period)  # of the first window; longer ones lose as much
-        policy = Poll(
+        policy = Polling(
             selected=min(self._policy.selected, self.seen.shape[1]),
             local_steps=self._policy.local_steps,
             waiting_time=period - idle,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Stopwatch:
+class TrainingStopwatch:
     """Counts steps until a time is reached.
 
     A step is begun only if it is expected to end in time: it will take as long as those of this

@@ -16,11 +16,10 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.errors import WriteFailed, need, one_line
+from favano.errors import WriteFailed, one_line, require
 from favano.flower.board import Board
-from favano.flower.checkpoint import CheckpointFolder, Saved
+from favano.flower.checkpoint import CheckpointFolder, SavedServer
 from favano.flower.clock import Clock, WallClock
-from favano.flower.deal import Deal
 from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
@@ -30,21 +29,22 @@ from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, check_training, to_json
 from favano.flower.mailbox import Executors, Mailbox
 from favano.flower.method_check import check_method
+from favano.flower.partitioning import Partitioning
 from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult, node_records
-from favano.flower.server import Server, Terms, Tools
+from favano.flower.server import Server, ServerConfig, Services
 from favano.flower.server_link import ServerLink
 from favano.flower.signed_calls import signer_of
-from favano.gates import NormGate
 from favano.methods import AnyMethod, State
+from favano.methods.context import federation
 from favano.methods.robust import check_robust, parse_robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
-from favano.methods.world import federation
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.run.folder_lock import folder_lock
-from favano.schedule import Barrier, Poll, Schedule
+from favano.schedule import Polling, Rounds, Schedule
+from favano.screening import NormGate
 from favano.specification.presets import filled
 from favano.types import Buffers, Floats, Vector
 
@@ -139,7 +139,7 @@ class AsyncStrategy:
     influence: float | None = FACTOR
     norm: NormGate | None = None
     fastest_step: float = 0.0
-    deal: Deal | None = None
+    deal: Partitioning | None = None
     evaluate_every: int = 1
     folder: Path | str | None = None
     resume: bool = False
@@ -148,25 +148,27 @@ class AsyncStrategy:
     say: Callable[[str], None] = _log.info
 
     def __post_init__(self) -> None:
-        need(self.clients >= 1, "clients", self.clients, "need at least 1")
+        require(self.clients >= 1, "clients", self.clients, "need at least 1")
         selected = self.clients if self.selected is None else self.selected
         rule = f"need 1..clients ({self.clients})"
-        need(1 <= selected <= self.clients, "selected", selected, rule)
-        need(self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number")
+        require(1 <= selected <= self.clients, "selected", selected, rule)
+        require(
+            self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number"
+        )
         training = self.local.training
         check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
-        need(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
+        require(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
-        need(has_folder or not self.resume, "resume", True, "need a folder to go on from")
+        require(has_folder or not self.resume, "resume", True, "need a folder to go on from")
         self.bound = self._bind(selected)
         policy = self.bound.policy()
-        polls, rounds = isinstance(policy, Poll), isinstance(policy, Barrier)
-        need(not polls or self.tick is not None, "tick", None, "need seconds between two ticks")
+        polls, rounds = isinstance(policy, Polling), isinstance(policy, Rounds)
+        require(not polls or self.tick is not None, "tick", None, "need seconds between two ticks")
         rule = f"goes with methods that poll, not with {self.method.name}"
-        need(polls or self.tick is None, "tick", self.tick, rule)
-        need(polls or not self.grace, "grace", self.grace, rule)
+        require(polls or self.tick is None, "tick", self.tick, rule)
+        require(polls or not self.grace, "grace", self.grace, rule)
         rule = f"goes with methods that have rounds, not with {self.method.name}"
-        need(rounds or self.deadline is None, "deadline", self.deadline, rule)
+        require(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
         Influence(policy, self.clients, self.influence)  # refuses a factor that cannot be
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
@@ -210,7 +212,7 @@ class AsyncStrategy:
         """
         for name, given in (("train_config", train_config), ("evaluate_config", evaluate_config)):
             rule = "is not used; say how clients train by local=, and what they tell by metrics="
-            need(not given, name, given, rule)
+            require(not given, name, given, rule)
         with self.alone(), threads() if workers is None else nullcontext(workers) as pool:
             return self._run(grid, initial_arrays, num_rounds, timeout, evaluate_fn, clock, pool)
 
@@ -276,7 +278,7 @@ class AsyncStrategy:
             now=clock.now,
         )
         identity = self._identity(flat)
-        terms = Terms(
+        terms = ServerConfig(
             run,
             self.seed,
             to_json(self.local_training),
@@ -285,7 +287,7 @@ class AsyncStrategy:
             timeout,
             sign=None if self.operator is None else signer_of(Path(self.operator), folder),
         )
-        tools = Tools(
+        tools = Services(
             grid,
             mailbox,
             clock,
@@ -303,7 +305,7 @@ class AsyncStrategy:
         server = Server(terms, aggregator, ledger, tools)
         try:
             if saved is not None:
-                server.go_on_from(saved)
+                server.restore(saved)
             else:
                 evaluations.measure(0, aggregator.initial)
             server.run(num_rounds)
@@ -330,7 +332,7 @@ class AsyncStrategy:
 
     def _bind(self, selected: int) -> AnyMethod:
         """The method as a part of this federation; nobody knows exact weights here."""
-        world = federation(
+        context = federation(
             self.clients,
             local_steps=self.local_steps,
             selected=selected,
@@ -340,7 +342,7 @@ class AsyncStrategy:
             samples=self.samples,
             accumulation=self.local_training.training.accumulation,
         )
-        bound = measured(self.method).bind(world)
+        bound = measured(self.method).bind(context)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 
@@ -367,9 +369,9 @@ class AsyncStrategy:
     def _aggregator(self, flat: FlatArrays, initial: Vector, ledger: Ledger) -> Aggregator[State]:
         return Aggregator(
             self.bound,
-            ledger.course,
+            ledger.timeline,
             flat.layout,
-            lambda _: ledger.course.noted("rate"),
+            lambda _: ledger.timeline.noted("rate"),
             initial,
             non_finite="skip",
             buffers=self.buffers,
@@ -389,13 +391,13 @@ class AsyncStrategy:
 
     def _saved(
         self, files: CheckpointFolder | None, flat: FlatArrays, aggregator: Aggregator[State]
-    ) -> Saved | None:
+    ) -> SavedServer | None:
         if files is None:
             return None
         if self.resume:
             return files.load(self._identity(flat), aggregator.remembered())
         rule = "holds the checkpoint of a federation; go on with resume, or choose a new folder"
-        need(not files.exists, "folder", self.folder, rule)
+        require(not files.exists, "folder", self.folder, rule)
         return None
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.flower.addresses import is_loopback
 from favano.flower.keys import (
     AUTHORITY,
@@ -90,21 +90,21 @@ class SuperLink:
     secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def __post_init__(self) -> None:
-        need(0 < self.port < 2**16, "port", self.port, "need 1..65535")
-        need(self.port != self.inside, "inside", self.inside, "need another port than for nodes")
+        require(0 < self.port < 2**16, "port", self.port, "need 1..65535")
+        require(self.port != self.inside, "inside", self.inside, "need another port than for nodes")
         rule = "goes with no keys: with them, everything is encrypted"
-        need(self.keys is None or not self.insecure, "insecure", self.insecure, rule)
+        require(self.keys is None or not self.insecure, "insecure", self.insecure, rule)
         rule = (
             "is open to other machines: need keys (favano keys), or insecure, with which whoever "
             "reaches the port can read all models and answers, change them, and join as any node"
         )
         safe = self.keys is not None or self.insecure or is_loopback(self.host)
-        need(safe, "host", self.host, rule)
+        require(safe, "host", self.host, rule)
         if self.keys is not None:
             names = (f"{AUTHORITY}.crt", f"{SERVER}.crt", f"{SERVER}.key", f"{OPERATOR}.key")
             for name in names:
                 rule = f"lacks {name}; need a folder of favano keys, which makes what is missing"
-                need((self.keys / name).is_file(), "keys", self.keys, rule)
+                require((self.keys / name).is_file(), "keys", self.keys, rule)
 
     @property
     def address(self) -> str:
@@ -276,7 +276,7 @@ class _Watcher:
             assert child is not None
             gone = child.poll() is not None or time.monotonic() > until
             log = self._link.folder / "superlink.log"
-            need(not gone, "port", self._link.port, f"the SuperLink did not start; see {log}")
+            require(not gone, "port", self._link.port, f"the SuperLink did not start; see {log}")
             time.sleep(0.1)
         self._keys = self._listing()
         self._link.register_nodes(self._say)
@@ -346,7 +346,7 @@ def _end_old(database: Path) -> None:
         while _processes(database) and time.monotonic() < until:
             time.sleep(0.05)
     left = _processes(database)
-    need(not left, "out", database.parent, f"process {left} has its database, and does not end")
+    require(not left, "out", database.parent, f"process {left} has its database, and does not end")
 
 
 def _processes(database: Path) -> list[int]:

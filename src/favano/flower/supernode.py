@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from favano.errors import need
+from favano.errors import require
 from favano.flower.addresses import is_loopback
+from favano.flower.data_partition import DataPartition
 from favano.flower.keys import read_operators
 from favano.flower.limits import Limits
-from favano.flower.share import Share
 from favano.flower.signed_calls import calls_file
 from favano.flower.superlink import free_port
 
@@ -39,13 +39,13 @@ class Stock:
     limits: Limits = field(default_factory=Limits)
 
 
-def become_supernode(address: str, share: Share, stock: Stock) -> NoReturn:
+def become_supernode(address: str, share: DataPartition, stock: Stock) -> NoReturn:
     """Replace this process by Flower's SuperNode."""
     command = supernode_command(address, share, stock, port=free_port())
     os.execvp(command[0], command)
 
 
-def supernode_command(address: str, share: Share, stock: Stock, *, port: int) -> list[str]:
+def supernode_command(address: str, share: DataPartition, stock: Stock, *, port: int) -> list[str]:
     """The command that starts a SuperNode; `port` is for its own processes, on this machine."""
     secure, more = ["--insecure"], dict[str, object](stock.limits.words())
     if stock.root_certificate and stock.key and stock.operator:
@@ -62,13 +62,13 @@ def supernode_command(address: str, share: Share, stock: Stock, *, port: int) ->
             "is another machine, and a stock SuperNode executes the app of whoever submits a run: "
             "need operator, key and root certificate (favano keys), or a resident node"
         )
-        need(is_loopback(address.rpartition(":")[0]), "address", address, rule)
+        require(is_loopback(address.rpartition(":")[0]), "address", address, rule)
     own = ["--host", "127.0.0.1", "--port", str(port)]
     config = node_config(share, {"pace": float(stock.pace), **more})
     return ["flower-supernode", *secure, "--superlink", address, *own, "--node-config", config]
 
 
-def node_config(share: Share, more: Mapping[str, object]) -> str:
+def node_config(share: DataPartition, more: Mapping[str, object]) -> str:
     """A share, and other values by name, as `flower-supernode --node-config` takes them.
 
     >>> node_config(Share(0, 4, split="iid"), {"pace": 0.5})

@@ -27,8 +27,8 @@ from flwr.app import (
     RecordDict,
 )
 
-from favano.errors import BadInput, need
-from favano.flower.deal import DEAL
+from favano.errors import BadInput, require
+from favano.flower.partitioning import DEAL
 
 FORMAT = 1
 PARTITION = "partition"  # a metric by which clients say which part of the data they have
@@ -69,11 +69,11 @@ class Call:
     key: int = -1  # fingerprint of the client's model that it is read with; -1: sent in full
     message: int = 0  # number of this client's jobs before, for the draws of its codec
     after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
-    drift: bytes | None = field(default=None, repr=False)  # added to every gradient
+    correction: bytes | None = field(default=None, repr=False)  # added to every gradient
     method: str = "unknown"  # of the server, by name
 
     def __post_init__(self) -> None:
-        need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
+        require(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
         for name in ("client", "job", "first_step", "steps", "seed", "message"):
             _check_whole(name, getattr(self, name))
         for name in ("version", "key", "after"):
@@ -81,10 +81,10 @@ class Call:
         _check_number("rate", self.rate)
         if self.seconds is not None:
             _check_number("seconds", self.seconds)
-        need(self.dtype in DTYPES, "dtype", self.dtype, f"need one of {', '.join(DTYPES)}")
+        require(self.dtype in DTYPES, "dtype", self.dtype, f"need one of {', '.join(DTYPES)}")
         for name in ("training", "codec", "method"):
             _check_text(name, getattr(self, name))
-        need(bool(self.model) or self.key >= 0, "model", "0 bytes", "need a model, or a key")
+        require(bool(self.model) or self.key >= 0, "model", "0 bytes", "need a model, or a key")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,9 @@ class Seal:
     signature: bytes
 
     def __post_init__(self) -> None:
-        need(bool(_NODE.fullmatch(self.node)), "node", self.node, "need Flower's number of a node")
+        require(
+            bool(_NODE.fullmatch(self.node)), "node", self.node, "need Flower's number of a node"
+        )
         for name in ("session", "expires"):
             _check_whole(name, getattr(self, name))
 
@@ -121,20 +123,20 @@ class Reply:
     left_out: tuple[str, ...] = ()  # metrics that came without a number that could be used
 
     def __post_init__(self) -> None:
-        need(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
+        require(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
         for name in ("client", "job", "steps", "samples"):
             _check_whole(name, getattr(self, name))
         _check_whole("version", self.version, least=-1)
         _check_number("seconds", self.seconds, most=_SECONDS)
         count = len(self.metrics)
-        need(count <= _METRICS, "metrics", count, f"need at most {_METRICS}")
+        require(count <= _METRICS, "metrics", count, f"need at most {_METRICS}")
         for name in (*self.metrics, *self.left_out):
             rule = "need a short name of letters, digits and . : / - _"
-            need(bool(_NAME.fullmatch(name)), "metric", name, rule)
+            require(bool(_NAME.fullmatch(name)), "metric", name, rule)
         for name in _LABELS.keys() & self.metrics.keys():
             value, below = self.metrics[name], _LABELS[name]
             good = 0 <= value < below and value == int(value)
-            need(good, name, value, f"need a whole number below {below}")
+            require(good, name, value, f"need a whole number below {below}")
 
     @property
     def partition(self) -> int:
@@ -158,8 +160,8 @@ def call_message(
     """The message of a call to a Flower node."""
     record = _fields(call)
     content = RecordDict({"model": _array(call.model), "call": record})
-    if call.drift is not None:
-        content["drift"] = _array(call.drift)
+    if call.correction is not None:
+        content["drift"] = _array(call.correction)
     if sign is not None:
         seal = sign(call, node, DEFAULT_TTL if ttl is None else ttl)
         for name in Seal.__dataclass_fields__:  # a record of its own would take time on the way
@@ -187,7 +189,7 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         key=given.whole("key"),
         message=given.whole("message"),
         after=given.whole("after"),
-        drift=_bytes(content, "drift", most) if "drift" in content else None,
+        correction=_bytes(content, "drift", most) if "drift" in content else None,
         method=given.text("method"),
     )
 
@@ -210,7 +212,7 @@ def _given_call(message: Message) -> _Given:
     given = _Given(_content(message, *_CALL_RECORDS), "call", Call, prefix=_SEAL)
     for name in given.prefixed:
         known = name.removeprefix(_SEAL) in Seal.__dataclass_fields__
-        need(known, "call", name, f"unknown; known: {', '.join(Seal.__dataclass_fields__)}")
+        require(known, "call", name, f"unknown; known: {', '.join(Seal.__dataclass_fields__)}")
     return given
 
 
@@ -287,7 +289,7 @@ def _content(message: Message, needed: set[str], others: Collection[str] = ()) -
         raise BadInput("message", message.error.code, rule)
     names = set(message.content)
     rule = f"need {', '.join(sorted(needed))}"
-    need(needed <= names <= needed | set(others), "records", ", ".join(sorted(names)), rule)
+    require(needed <= names <= needed | set(others), "records", ", ".join(sorted(names)), rule)
     return message.content
 
 
@@ -299,8 +301,8 @@ def _bytes(content: RecordDict, name: str, most: int, *, least: int = 1) -> byte
     array = record["bytes"]
     size = len(array.data)
     plain = (array.dtype, tuple(array.shape), array.stype) == ("uint8", (size,), "raw")
-    need(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
-    need(least <= size <= most, name, f"{size} bytes", f"need {least}..{most}")
+    require(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
+    require(least <= size <= most, name, f"{size} bytes", f"need {least}..{most}")
     data: bytes = array.data
     return data
 
@@ -316,10 +318,10 @@ class _Given:
         self.prefixed = [key for key in record if prefix and key.startswith(prefix)]
         version = record.get("format")
         rule = f"need {FORMAT}: server and clients need the same version of favano"
-        need(version == FORMAT, "format", version, rule)
+        require(version == FORMAT, "format", version, rule)
         known = {"format", *kind.__dataclass_fields__, *self.prefixed}  # type: ignore[attr-defined]
         for key in record:
-            need(key in known, name, key, f"unknown; known: {', '.join(sorted(known))}")
+            require(key in known, name, key, f"unknown; known: {', '.join(sorted(known))}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._record
@@ -349,18 +351,18 @@ class _Given:
         return value
 
     def _get(self, name: str) -> object:
-        need(name in self._record, name, "nothing", "is missing")
+        require(name in self._record, name, "nothing", "is missing")
         return self._record[name]
 
 
 def _check_whole(name: str, value: int, least: int = 0) -> None:
-    need(least <= value < _WHOLE, name, value, f"need a whole number from {least} on")
+    require(least <= value < _WHOLE, name, value, f"need a whole number from {least} on")
 
 
 def _check_number(name: str, value: float, most: float = inf) -> None:
     rule = "need a finite number >= 0" if most == inf else f"need a number from 0 to {most:g}"
-    need(isfinite(value) and 0 <= value <= most, name, value, rule)
+    require(isfinite(value) and 0 <= value <= most, name, value, rule)
 
 
 def _check_text(name: str, value: str) -> None:
-    need(len(value) <= _TEXT, name, f"{len(value)} characters", f"need at most {_TEXT}")
+    require(len(value) <= _TEXT, name, f"{len(value)} characters", f"need at most {_TEXT}")

@@ -1,6 +1,7 @@
 """One file per method, with its options; pure functions on flat models."""
 
-from favano.methods.method import Answers, Method, ModelState, State
+from favano.methods.context import Context
+from favano.methods.method import ClientUpdates, Method, ModelState, State
 from favano.methods.registry import (
     AMethod,
     AnyMethod,
@@ -15,16 +16,15 @@ from favano.methods.registry import (
     our_methods,
     source_digest,
 )
-from favano.methods.world import World
 
 __all__ = [
     "AMethod",
-    "Answers",
     "AnyMethod",
+    "ClientUpdates",
+    "Context",
     "Method",
     "ModelState",
     "State",
-    "World",
     "all_methods",
     "as_method",
     "file_of",

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods.arrays import column
-from favano.methods.method import Answers, Method, ModelState
-from favano.options import PositiveShare, option
-from favano.schedule import Arrival
+from favano.methods.method import ClientUpdates, Method, ModelState
+from favano.options import PositiveUnitInterval, option
+from favano.schedule import Buffered
 from favano.types import Stack, Vector
 
 
@@ -29,7 +29,7 @@ class Aafl(Method[ModelState]):
 
     title, look, linear = "AAFL", 8, True
 
-    arrival_fraction: PositiveShare = option(
+    arrival_fraction: PositiveUnitInterval = option(
         0.1, "share of clients a server step waits for", symbol="alpha"
     )
     arrival_weights: Literal["importance", "mean"] = option(
@@ -40,16 +40,18 @@ class Aafl(Method[ModelState]):
     def check(self) -> None:
         rule = "has no effect with arrival_weights=mean, which weighs all alike; leave it out"
         alike = self.arrival_weights == "mean"
-        need(not (alike and self.sample_weights), "sample_weights", True, rule)
+        require(not (alike and self.sample_weights), "sample_weights", True, rule)
 
-    def policy(self) -> Arrival:
-        return self.world.arrivals(buffer=first_arrivals(self.arrival_fraction, self.world.clients))
+    def policy(self) -> Buffered:
+        return self.context.buffered(
+            buffer=first_arrivals(self.arrival_fraction, self.context.clients)
+        )
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(self.average(state.model, answers.end, answers))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(self.aggregate_buffers(state.model, updates.end, updates))
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
-        share = self.world.shares(self.sample_weights)[answers.client]
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
+        share = self.context.shares(self.sample_weights)[updates.client]
         if self.arrival_weights == "mean":
             share = np.full(len(clients), 1.0 / len(clients))
         kept = max(0.0, 1.0 - float(share.sum()))

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from favano.methods.method import Answers, Method, ModelState
-from favano.options import Count, Share, option
-from favano.schedule import Arrival, Latency, Schedule
+from favano.methods.method import ClientUpdates, Method, ModelState
+from favano.options import Count, UnitInterval, option
+from favano.schedule import Buffered, Latency, Schedule
 from favano.types import Floats, Stack
 
 
@@ -35,7 +35,9 @@ class AsoFed(Method[ModelState]):
     memory = 2
     suggests = {"proximal": 1.0, "learning_rate": 0.02}
 
-    memory_decay: Share = option(0.001, "how slowly h_k forgets", symbol="beta", source="its paper")
+    memory_decay: UnitInterval = option(
+        0.001, "how slowly h_k forgets", symbol="beta", source="its paper"
+    )
     delay_logarithm: Literal["natural", "decimal", "none"] = option(
         "natural", "of the delay in r_k; none: r_k = 1"
     )
@@ -43,15 +45,17 @@ class AsoFed(Method[ModelState]):
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
     latency: Latency = option("client", "who pays the interaction time")
 
-    def policy(self) -> Arrival:
-        at_work = self.concurrency or self.world.clients
-        return self.world.arrivals(concurrency=at_work, latency=self.latency)
+    def policy(self) -> Buffered:
+        at_work = self.concurrency or self.context.clients
+        return self.context.buffered(concurrency=at_work, latency=self.latency)
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        share = self.world.shares(self.sample_weights)[answers.client]
-        return ModelState(state.model + answers.progress(share))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        share = self.context.shares(self.sample_weights)[updates.client]
+        return ModelState(state.model + updates.weighted_delta(share))
 
-    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+    def local_step(
+        self, gradient: Stack, memory: tuple[Stack, ...]
+    ) -> tuple[Stack, tuple[Stack, ...]]:
         h, v = memory
         return gradient - v + h, (self.memory_decay * h + (1 - self.memory_decay) * v, gradient)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.methods.arrays import numbers
-from favano.methods.method import Answers, Method
+from favano.methods.method import ClientUpdates, Method
 from favano.options import Count, PositiveTime, Rate, option
 from favano.schedule import Adaptive, Latency
 from favano.types import Ints, Vector
@@ -54,24 +54,24 @@ class AsyncFedED(Method[AsyncFedEDState]):
     latency: Latency = option("client", "who pays the interaction time")
 
     def policy(self) -> Adaptive:
-        first = self.world.local_steps
+        first = self.context.local_steps
         return Adaptive(
             local_steps=first,
             most_steps=self._most,
-            interaction_time=self.world.clock.interaction_time,
+            interaction_time=self.context.clock.interaction_time,
             latency=self.latency,
         )
 
     def init(self, model: Vector) -> AsyncFedEDState:
         return AsyncFedEDState(model, {})
 
-    def update(self, state: AsyncFedEDState, answers: Answers) -> AsyncFedEDState:
-        start, progress = answers.start[0], answers.end[0] - answers.start[0]
+    def aggregate(self, state: AsyncFedEDState, updates: ClientUpdates) -> AsyncFedEDState:
+        start, progress = updates.start[0], updates.end[0] - updates.start[0]
         length, distance = numbers([progress.norm(), (state.model - start).norm()])
         if length == 0.0:
             return state
         gamma = distance / length
-        client, made = int(answers.client[0]), int(answers.steps[0])
+        client, made = int(updates.client[0]), int(updates.steps[0])
         steps = max(1, made + floor((self.distance_target - gamma) * self.distance_gain))
         scale = self.server_learning_rate * self.distance_offset  # lambda
         return AsyncFedEDState(
@@ -81,8 +81,8 @@ class AsyncFedED(Method[AsyncFedEDState]):
 
     @property
     def _most(self) -> int:
-        return self.most_local_steps or 10 * self.world.local_steps
+        return self.most_local_steps or 10 * self.context.local_steps
 
     def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-        first = self.world.local_steps
+        first = self.context.local_steps
         return np.array([state.steps.get(who, first) for who in client.tolist()], dtype=np.int64)

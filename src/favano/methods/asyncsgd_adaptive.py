@@ -6,9 +6,9 @@ from typing import Literal
 
 from favano.methods.arrays import column
 from favano.methods.delays import DelayRule, delay_factor
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Count, Rate, option
-from favano.schedule import Arrival, Latency
+from favano.schedule import Buffered, Latency
 
 
 class AsyncSGDAdaptive(Method[ModelState]):
@@ -31,22 +31,22 @@ class AsyncSGDAdaptive(Method[ModelState]):
     )
     latency: Latency = option("client", "who pays the interaction time")
 
-    def policy(self) -> Arrival:
-        return self.world.arrivals(
+    def policy(self) -> Buffered:
+        return self.context.buffered(
             local_steps=self.gradients_per_job,
             hand_out="uniform" if self.assignment == "uniform" else "flush",
             concurrency=self._at_work,
             latency=self.latency,
         )
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        factor = delay_factor(self.delays, self._at_work, answers.staleness)
-        step = column(factor, answers.end) * (answers.start - answers.end)
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        factor = delay_factor(self.delays, self._at_work, updates.staleness)
+        step = column(factor, updates.end) * (updates.start - updates.end)
         return ModelState(state.model - self._server_step * step.sum(0))
 
     @property
     def _at_work(self) -> int:
-        return self.concurrency or self.world.clients
+        return self.concurrency or self.context.clients
 
     @property
     def _server_step(self) -> float:

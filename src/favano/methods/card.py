@@ -64,13 +64,13 @@ def card_document(kind: type[AnyMethod]) -> dict[str, object]:
 def needs(kind: type[AnyMethod]) -> list[str]:
     """What the method asks of a run, and what is possible with it."""
     demands = [f"{key}={value} unless given" for key, value in kind.suggests.items()]
-    if kind.has("drift"):
+    if kind.has("gradient_correction"):
         demands.append("messages of twice the length: a correction travels beside each model")
     if kind.memory:
         demands.append(f"{kind.memory} vectors as long as the model, kept on each client")
     if kind.has("next_steps"):
         demands.append("a schedule that grows with the run: nothing is planned or trained ahead")
-    if kind.has("restart"):
+    if kind.has("next_client_model"):
         demands.append("a model of its own for each client")
     if kind.linear:
         demands.append("linear in the models: plans and results say who trains the model")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from favano.errors import need
+from favano.errors import require
 from favano.options import Count, Options, PositiveTime, Time, option
 from favano.schedule import AtDeadline, Interruption, RoundTime, StepCount
 
 
-class Clock(Options):
+class ServerClock(Options):
     """Times of the server. Each contact policy reads those that are about it."""
 
     selected: Count | None = option(
@@ -28,8 +28,8 @@ class Clock(Options):
 
     def check(self) -> None:
         late = self.deadline is not None or self.at_deadline == "drop"
-        need(late, "at_deadline", self.at_deadline, "goes with a deadline")
+        require(late, "at_deadline", self.at_deadline, "goes with a deadline")
         counted = self.step_count != "durations"
         for name in ("interruption", "idle_in_interaction", "strict_ties") if counted else ():
             rule = f"has no effect with step_count={self.step_count}, where steps have no duration"
-            need(name not in self.given, name, getattr(self, name), f"{rule}; leave it out")
+            require(name not in self.given, name, getattr(self, name), f"{rule}; leave it out")

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from favano.methods.arrays import column
-from favano.methods.method import Answers, Method
+from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
     Reweight,
     Seen,
@@ -21,7 +21,7 @@ from favano.methods.weights import (
     step_weights,
 )
 from favano.options import PositiveTime, option
-from favano.schedule import Poll, Schedule
+from favano.schedule import Polling, Schedule
 from favano.types import Floats, Vector
 
 
@@ -65,8 +65,8 @@ class Favano(Method[FavanoState]):
     def check(self) -> None:
         check_weights(self.reweight, self.weights, self.given_weights)
 
-    def policy(self) -> Poll:
-        return self.world.poll()
+    def policy(self) -> Polling:
+        return self.context.polling()
 
     @cached_property
     def expected(self) -> Weights:
@@ -76,22 +76,22 @@ class Favano(Method[FavanoState]):
             self.weights,
             self.given_weights,
             self.policy(),
-            self.world.fleet,
-            measured=self.world.measured,
+            self.context.fleet,
+            measured=self.context.measured,
         )
 
     def init(self, model: Vector) -> FavanoState:
         return FavanoState(model, nothing_seen(self.expected))
 
-    def update(self, state: FavanoState, answers: Answers) -> FavanoState:
-        start, end = answers.start, answers.end
-        about = answers.client, answers.steps, answers.expected
+    def aggregate(self, state: FavanoState, updates: ClientUpdates) -> FavanoState:
+        start, end = updates.start, updates.end
+        about = updates.client, updates.steps, updates.expected
         divisor = alpha(self.reweight, self.expected, state.seen, *about)
         unbiased = start + (end - start) / column(divisor, end)  # (s, P)
         model = (state.model + unbiased.sum(0)) / (len(unbiased) + 1)
-        return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))
+        return FavanoState(model, count(self.expected, state.seen, updates.client, updates.steps))
 
     def rates(self, schedule: Schedule) -> Floats:
-        s = self.world.selected
+        s = self.context.selected
         scale = (s + 1) / s if self.rate_scale == "selected" else 1.0
         return np.full(len(schedule.client), scale)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from favano.methods.arrays import column
 from favano.methods.favano import FavanoState
-from favano.methods.method import Answers, Method
+from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
     Reweight,
     Weights,
@@ -18,7 +18,7 @@ from favano.methods.weights import (
     step_weights,
 )
 from favano.options import PositiveTime, Rate, option
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.types import Vector
 
 
@@ -47,8 +47,8 @@ class FavanoDelta(Method[FavanoState]):
     def check(self) -> None:
         check_weights(self.reweight, self.weights, self.given_weights)
 
-    def policy(self) -> Poll:
-        return self.world.poll()
+    def policy(self) -> Polling:
+        return self.context.polling()
 
     @cached_property
     def expected(self) -> Weights:
@@ -58,16 +58,16 @@ class FavanoDelta(Method[FavanoState]):
             self.weights,
             self.given_weights,
             self.policy(),
-            self.world.fleet,
-            measured=self.world.measured,
+            self.context.fleet,
+            measured=self.context.measured,
         )
 
     def init(self, model: Vector) -> FavanoState:
         return FavanoState(model, nothing_seen(self.expected))
 
-    def update(self, state: FavanoState, answers: Answers) -> FavanoState:
-        about = answers.client, answers.steps, answers.expected
+    def aggregate(self, state: FavanoState, updates: ClientUpdates) -> FavanoState:
+        about = updates.client, updates.steps, updates.expected
         divisor = alpha(self.reweight, self.expected, state.seen, *about)
-        progress = (answers.end - answers.start) / column(divisor, answers.end)  # (s, P)
+        progress = (updates.end - updates.start) / column(divisor, updates.end)  # (s, P)
         model = state.model + self.server_learning_rate * progress.mean(0)
-        return FavanoState(model, count(self.expected, state.seen, answers.client, answers.steps))
+        return FavanoState(model, count(self.expected, state.seen, updates.client, updates.steps))

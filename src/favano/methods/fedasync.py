@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
-from favano.options import Count, PositiveShare, Whole, option
-from favano.schedule import Arrival, Latency
+from favano.options import Count, PositiveUnitInterval, Whole, option
+from favano.schedule import Buffered, Latency
 from favano.types import Stack, Vector
 
 
@@ -27,7 +27,7 @@ class FedAsync(Method[ModelState]):
     look, linear = 6, True
     suggests = {"proximal": 0.005}
 
-    mixing: PositiveShare = option(0.6, "weight of a fresh model", symbol="alpha")
+    mixing: PositiveUnitInterval = option(0.6, "weight of a fresh model", symbol="alpha")
     halve_mixing_at: Whole = option(
         800, "server step that halves the weight; 0: none", source="its paper"
     )
@@ -41,23 +41,23 @@ class FedAsync(Method[ModelState]):
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
     latency: Latency = option("client", "who pays the interaction time")
 
-    def policy(self) -> Arrival:
-        return self.world.arrivals(
-            concurrency=self.concurrency or self.world.clients,
+    def policy(self) -> Buffered:
+        return self.context.buffered(
+            concurrency=self.concurrency or self.context.clients,
             latency=self.latency,
             max_staleness=self.max_staleness,
         )
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(self.average(state.model, answers.end, answers))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(self.aggregate_buffers(state.model, updates.end, updates))
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
-        weight = self.weight(answers)
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
+        weight = self.weight(updates)
         return (1.0 - weight) * server + weight * clients[0]
 
-    def weight(self, answers: Answers) -> float:
+    def weight(self, updates: ClientUpdates) -> float:
         """alpha_t of the one answer."""
-        late = self.halve_mixing_at > 0 and answers.version + 1 >= self.halve_mixing_at
-        age = answers.staleness + int(self.staleness_from_one)
+        late = self.halve_mixing_at > 0 and updates.version + 1 >= self.halve_mixing_at
+        age = updates.staleness + int(self.staleness_from_one)
         sigma = float(parse_staleness(self.staleness)(age)[0])
         return self.mixing * (0.5 if late else 1.0) * sigma

@@ -6,12 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods.arrays import column
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
 from favano.options import Count, Rate, Whole, option
-from favano.schedule import Arrival, Barrier, HandOut, Schedule
+from favano.schedule import Buffered, HandOut, Rounds, Schedule
 from favano.types import Floats
 
 BufferMode = Literal["concurrency", "block", "code", "reset"]
@@ -54,18 +54,18 @@ class FedBuff(Method[ModelState]):
         mode = self.buffer_mode
         rule = f"goes with buffer_mode=concurrency; in mode {mode} all clients are at work"
         kept = mode == "concurrency" or self.concurrency is None
-        need(kept, "concurrency", self.concurrency, rule)
+        require(kept, "concurrency", self.concurrency, rule)
         for name in ("distinct", "max_staleness", "flush_at_end") if mode == "reset" else ():
             rule = "has no effect with buffer_mode=reset; leave it out"
-            need(name not in self.given, name, getattr(self, name), rule)
+            require(name not in self.given, name, getattr(self, name), rule)
 
-    def policy(self) -> Arrival | Barrier:
+    def policy(self) -> Buffered | Rounds:
         if self.buffer_mode == "reset":
-            return self.world.rounds(selected=self.world.clients, wait_for=self._size)
+            return self.context.rounds(selected=self.context.clients, wait_for=self._size)
         hand_out: dict[str, HandOut]
         hand_out = {"concurrency": "idle", "block": "flush", "code": "arrival"}
-        at_work = self.concurrency or self.world.selected
-        return self.world.arrivals(
+        at_work = self.concurrency or self.context.selected
+        return self.context.buffered(
             buffer=self._size,
             hand_out=hand_out[self.buffer_mode],
             concurrency=at_work if self.buffer_mode == "concurrency" else None,
@@ -74,13 +74,13 @@ class FedBuff(Method[ModelState]):
             flush_at_end=self.flush_at_end,
         )
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        weight = column(parse_staleness(self.staleness)(answers.staleness), answers.end)
-        delta = (weight * (answers.start - answers.end)).mean(0)
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        weight = column(parse_staleness(self.staleness)(updates.staleness), updates.end)
+        delta = (weight * (updates.start - updates.end)).mean(0)
         return ModelState(state.model - self.server_learning_rate * delta)
 
     def rates(self, schedule: Schedule) -> Floats:
-        scale = self._size / self.world.clients if self.rate_scale == "buffer" else 1.0
+        scale = self._size / self.context.clients if self.rate_scale == "buffer" else 1.0
         return np.full(len(schedule.client), scale)
 
     @property

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import PositiveTime, Rate, option
-from favano.schedule import Window
+from favano.schedule import Windowed
 from favano.types import Floats
 
 
@@ -34,19 +34,19 @@ class FedFix(Method[ModelState]):
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
     sample_weights: bool = option(False, "importance by samples")
 
-    def policy(self) -> Window:
-        return Window(period=self.window, local_steps=self.world.local_steps)
+    def policy(self) -> Windowed:
+        return Windowed(period=self.window, local_steps=self.context.local_steps)
 
     @cached_property
     def windows(self) -> Floats:
         """E[ceil(T_i / dt)], or 1 for all."""
         if self.window_weights == "identical":
-            return np.ones(self.world.clients)
+            return np.ones(self.context.clients)
         from favano.theory import expected_windows  # SciPy comes with it
 
-        return expected_windows(self.policy(), self.world.fleet)
+        return expected_windows(self.policy(), self.context.fleet)
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        importance = self.world.shares(self.sample_weights)
-        weight = self.windows[answers.client] * importance[answers.client]
-        return ModelState(state.model + self.server_learning_rate * answers.progress(weight))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        importance = self.context.shares(self.sample_weights)
+        weight = self.windows[updates.client] * importance[updates.client]
+        return ModelState(state.model + self.server_learning_rate * updates.weighted_delta(weight))

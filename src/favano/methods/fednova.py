@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Rate, option
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.types import Stack, Vector
 
 
@@ -29,16 +29,16 @@ class FedNova(Method[ModelState]):
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        size = self.world.sizes(self.sample_weights)[answers.client]
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        size = self.context.sizes(self.sample_weights)[updates.client]
         share = size / size.sum()
-        norm = self.world.accumulation.norm(answers.steps, answers.rate)
-        length = answers.steps if self.world.accumulation.proximal else norm  # as in their code
+        norm = self.context.accumulation.norm(updates.steps, updates.rate)
+        length = updates.steps if self.context.accumulation.proximal else norm  # as in their code
         weight = (share @ length) * share / np.where(norm > 0, norm, 1.0)
-        return ModelState(state.model + self.server_learning_rate * answers.progress(weight))
+        return ModelState(state.model + self.server_learning_rate * updates.weighted_delta(weight))
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         return clients.mean(0)

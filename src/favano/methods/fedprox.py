@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from favano.methods.method import Answers, Method, ModelState
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Rate, option
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.types import Stack, Vector
 
 
@@ -25,13 +25,13 @@ class FedProx(Method[ModelState]):
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        size = self.world.sizes(self.sample_weights)[answers.client]
-        progress = answers.progress(size / size.sum())
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        size = self.context.sizes(self.sample_weights)[updates.client]
+        progress = updates.weighted_delta(size / size.sum())
         return ModelState(state.model + self.server_learning_rate * progress)
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         return clients.mean(0)

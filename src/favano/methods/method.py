@@ -11,11 +11,11 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 from favano.methods.arrays import column
-from favano.methods.world import World
+from favano.methods.context import Context
 from favano.options import Options
-from favano.schedule import Adaptive, Barrier, Policy, Schedule
+from favano.schedule import Adaptive, Policy, Rounds, Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
 
@@ -27,7 +27,7 @@ class Expected(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answers:
+class ClientUpdates:
     """The k answers that go into one update, one row per answer."""
 
     client: Ints  # (k,)
@@ -39,7 +39,7 @@ class Answers:
     end: Stack  # (k, P) models that they arrived at
     expected: Expected | None = None  # None: nobody measures
 
-    def progress(self, weight: Floats) -> Vector:
+    def weighted_delta(self, weight: Floats) -> Vector:
         """The weighted sum of what the clients achieved, sum_i weight_i (end_i - start_i)."""
         return (column(weight, self.end) * (self.end - self.start)).sum(0)
 
@@ -70,7 +70,7 @@ class Method(Options, ABC, Generic[S]):
     A method is one class in one file: its options, whom the server asks and when (`policy`), and
     what it does with the answers (`update`). The other hooks have a standard behaviour and are
     written only where a method differs. All of them are pure: same inputs, same outputs, inputs
-    untouched. `self.world` says what is known of the run: clients, speeds, K, samples per client.
+    untouched. `self.context` says what is known of the run: clients, speeds, K, samples per client.
 
     Class attributes declare the rest: `name` on the command line and `title` in print (by default
     both follow from the class), `linear` if updates are linear in all models involved, `distances`
@@ -85,8 +85,8 @@ class Method(Options, ABC, Generic[S]):
     distances: ClassVar[bool] = False
     memory: ClassVar[int] = 0
     suggests: ClassVar[Mapping[str, object]] = MappingProxyType({})
-    place: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
-    look: ClassVar[int | None] = None  # its place among our colours and in our lists
+    import_path: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
+    plot_style: ClassVar[int | None] = None  # its place among our colours and in our lists
 
     label: str = field(default="", kw_only=True)  # its name in one comparison
 
@@ -100,12 +100,12 @@ class Method(Options, ABC, Generic[S]):
         others = [attribute.name for attribute in fields(cls) if "option" not in attribute.metadata]
         names = ", ".join(name for name in others if name != "label")
         rule = f"{names}: declare it by favano.option, or without a type if it is a constant"
-        need(not names, "method", cls.name, rule)
-        both = cls.has("drift") and cls.has("restart")
+        require(not names, "method", cls.name, rule)
+        both = cls.has("gradient_correction") and cls.has("next_client_model")
         rule = "corrects gradients (drift), so its clients must all start from the newest model"
-        need(not both, "method", cls.name, f"{rule}; leave out restart")
-        steps = cls.has("step") == (cls.memory > 0)
-        need(steps, "method", cls.name, "memory and step go together: give both or neither")
+        require(not both, "method", cls.name, f"{rule}; leave out restart")
+        steps = cls.has("local_step") == (cls.memory > 0)
+        require(steps, "method", cls.name, "memory and step go together: give both or neither")
 
     def __post_init__(self) -> None:
         with self.hook("check"):
@@ -116,28 +116,30 @@ class Method(Options, ABC, Generic[S]):
         """Whom the server asks, and when."""
 
     @abstractmethod
-    def update(self, state: S, answers: Answers) -> S:
+    def aggregate(self, state: S, updates: ClientUpdates) -> S:
         """The state after one update from k answers; models hold the trained parameters."""
 
     def init(self, model: Vector) -> S:
         """State before the first update. Everybody holds w_0."""
         return cast(S, ModelState(model))
 
-    def restart(self, server: Vector, own: Stack) -> Stack | None:
+    def next_client_model(self, server: Vector, own: Stack) -> Stack | None:
         """Models the answering clients go on from, given w_{t-1} and theirs; None: they take w_t.
 
         Behind a codec each client reads w_{t-1} in its own way: `server` then has a row for each.
         """
         return None
 
-    def drift(self, state: S, client: Ints) -> Stack | None:
+    def gradient_correction(self, state: S, client: Ints) -> Stack | None:
         """What is added to the gradients of clients that start from w_t, (k, P).
 
         It is constant during a job, and travels beside the start model.
         """
         return None
 
-    def step(self, gradient: Stack, memory: tuple[Stack, ...]) -> tuple[Stack, tuple[Stack, ...]]:
+    def local_step(
+        self, gradient: Stack, memory: tuple[Stack, ...]
+    ) -> tuple[Stack, tuple[Stack, ...]]:
         """The direction of a local step, and the client's memory after it.
 
         `gradient` holds the proximal pull and the drift already. Number by number: lanes call it
@@ -150,7 +152,7 @@ class Method(Options, ABC, Generic[S]):
         """Steps of these clients' next jobs, (k,), for a policy that leaves them open."""
         return None
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
         return average_with_server(server, clients)
 
@@ -159,27 +161,27 @@ class Method(Options, ABC, Generic[S]):
         return np.ones(len(schedule.client))
 
     @property
-    def world(self) -> World:
+    def context(self) -> Context:
         """What is known of the run that the method is part of."""
-        world: World | None = self.__dict__.get("_world")
-        if world is None:
+        context: Context | None = self.__dict__.get("_world")
+        if context is None:
             raise BadInput("method", self.name, "has no run yet; use method.bind(world)")
-        return world
+        return context
 
-    def bind(self, world: World) -> Self:
+    def bind(self, context: Context) -> Self:
         """The same method as a part of one run; what contradicts itself is refused."""
         bound = replace(self)
-        object.__setattr__(bound, "_world", world)
+        object.__setattr__(bound, "_world", context)
         with self.hook("policy"):
             policy = bound.policy()
-        rule = f"policy returns {policy!r}; need a contact policy, such as self.world.rounds()"
-        need(isinstance(policy, Policy), "method", self.name, rule)
-        if self.has("drift"):
+        rule = f"policy returns {policy!r}; need a contact policy, such as self.context.rounds()"
+        require(isinstance(policy, Policy), "method", self.name, rule)
+        if self.has("gradient_correction"):
             rule = "corrects gradients (drift), so its clients must all start from the newest model"
-            need(isinstance(policy, Barrier), "method", self.name, f"{rule}: need rounds")
+            require(isinstance(policy, Rounds), "method", self.name, f"{rule}: need rounds")
         grows = isinstance(policy, Adaptive)
         rule = "says how long jobs are (next_steps), which goes with the policy Adaptive"
-        need(self.has("next_steps") == grows, "method", self.name, rule)
+        require(self.has("next_steps") == grows, "method", self.name, rule)
         return bound
 
     def job_rates(self, schedule: Schedule) -> Floats:
@@ -191,7 +193,7 @@ class Method(Options, ABC, Generic[S]):
         if not isinstance(factors, np.ndarray) or factors.shape != shape:
             raise BadInput("method", self.name, rule)
         good = factors.dtype.kind in "fiu" and bool(((factors >= 0) & (factors < np.inf)).all())
-        need(good, "method", self.name, "rates must return finite factors of at least 0")
+        require(good, "method", self.name, "rates must return finite factors of at least 0")
         return factors
 
     @contextmanager
@@ -202,12 +204,12 @@ class Method(Options, ABC, Generic[S]):
         except Exception as error:
             if isinstance(error, (BadInput, *others)):
                 raise
-            raise BadInput("method", self.name, f"{name} raises {said(error)}") from error
+            raise BadInput("method", self.name, f"{name} raises {format_error(error)}") from error
 
     @property
     def corrects(self) -> bool:
         """Whether the gradients of its clients are corrected."""
-        return self.has("drift")
+        return self.has("gradient_correction")
 
     @property
     def grows(self) -> bool:

@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods.arrays import copies
-from favano.methods.method import Answers, Method, ModelState, average_with_server
+from favano.methods.method import ClientUpdates, Method, ModelState, average_with_server
 from favano.options import option
-from favano.schedule import Poll, Schedule
+from favano.schedule import Polling, Schedule
 from favano.types import Floats, Stack, Vector
 
 
@@ -39,35 +39,35 @@ class Quafl(Method[ModelState]):
 
     def check(self) -> None:
         rule = "has no effect with server_averaging=False, where nothing is scaled; leave it out"
-        need(
+        require(
             self.server_averaging or "rate_scale" not in self.given,
             "rate_scale",
             self.rate_scale,
             rule,
         )
 
-    def policy(self) -> Poll:
-        return self.world.poll()
+    def policy(self) -> Polling:
+        return self.context.polling()
 
-    def update(self, state: ModelState, answers: Answers) -> ModelState:
-        return ModelState(self.average(state.model, answers.end, answers))
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
+        return ModelState(self.aggregate_buffers(state.model, updates.end, updates))
 
-    def restart(self, server: Vector, own: Stack) -> Stack:
+    def next_client_model(self, server: Vector, own: Stack) -> Stack:
         if not self.client_averaging:
             return copies(server, own)
-        s = self.world.selected
+        s = self.context.selected
         return (server + s * own) / (s + 1)
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         return average_with_server(server, clients) if self.server_averaging else clients.mean(0)
 
     def rates(self, schedule: Schedule) -> Floats:
-        s, client = self.world.selected, schedule.client
+        s, client = self.context.selected, schedule.client
         scaled = self.rate_scale == "selected" and self.server_averaging
         factor = (s + 1) / s if scaled else 1.0
         if not self.dampening:
             return np.full(len(client), factor)
         from favano.theory import expected_counts  # SciPy comes with it
 
-        steps = expected_counts(self.policy(), self.world.fleet)[1]
+        steps = expected_counts(self.policy(), self.context.fleet)[1]
         return np.asarray(factor * steps.min() / steps[client])

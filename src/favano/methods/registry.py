@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TypeAlias, cast
 
 from favano.code_digest import code_digest, file_digest
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods.method import Method, State
 from favano.notices import notice
 from favano.options import did_you_mean, options_of, refused_when_used
@@ -39,7 +39,7 @@ def our_methods() -> Mapping[str, type[AnyMethod]]:
 
 
 def _place(method: type[AnyMethod]) -> tuple[float, str]:
-    return (float("inf") if method.look is None else method.look, method.name)
+    return (float("inf") if method.plot_style is None else method.plot_style, method.name)
 
 
 @cache
@@ -52,7 +52,9 @@ def installed_methods() -> Mapping[str, type[AnyMethod]]:
                 method = point.load()
             _check_class(method, point.value)
             taken = our_methods().keys() | methods.keys()
-            need(method.name not in taken, "method", point.value, f"{method.name} is taken already")
+            require(
+                method.name not in taken, "method", point.value, f"{method.name} is taken already"
+            )
             methods[method.name] = method
         except Exception as error:  # whatever a package of others does
             notice(f"entry point {point.name} is left out: {error}")
@@ -94,19 +96,19 @@ def file_of(name: str) -> Path | None:
 
 
 def _in_file(place: str, path: Path) -> type[AnyMethod]:
-    need(path.is_file(), "algorithm", place, f"no such file: {path}")
+    require(path.is_file(), "algorithm", place, f"no such file: {path}")
     digest, trusted = file_digest(path.resolve()), _TRUSTED.get()
     rule = f"would be executed (SHA-256 {digest}); if you trust this file, add --trust {path}"
-    need(trusted is None or path.resolve() in trusted, "algorithm", place, rule)
+    require(trusted is None or path.resolve() in trusted, "algorithm", place, rule)
     module = _load(path.resolve(), digest)
     name = place.rpartition(".py:")[2] if ".py:" in place else ""
     kinds = {kind.__name__: kind for kind in _classes(module)}
     known = ", ".join(kinds) or "no method"
     if not name and len(kinds) == 1:
         name = next(iter(kinds))
-    need(name in kinds, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
+    require(name in kinds, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
     _check_class(kinds[name], place)
-    kinds[name].place = f"{path}:{name}"
+    kinds[name].import_path = f"{path}:{name}"
     return kinds[name]
 
 
@@ -145,7 +147,7 @@ def _classes(module: ModuleType) -> list[type[AnyMethod]]:
 
 def _check_class(method: object, place: str) -> None:
     right = isinstance(method, type) and issubclass(method, Method) and not isabstract(method)
-    need(right, "method", place, "need a class that inherits from favano.Method")
+    require(right, "method", place, "need a class that inherits from favano.Method")
     if isinstance(method, type) and issubclass(method, Method) and method.refusal is not None:
         raise method.refusal
 
@@ -166,13 +168,15 @@ def as_method(given: AMethod) -> AnyMethod:
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
-        need(not isabstract(given), "method", given.__name__, "need a class with policy and update")
+        require(
+            not isabstract(given), "method", given.__name__, "need a class with policy and update"
+        )
         made = cast(AnyMethod, given())
     else:
         rule = "need a name, file.py:Name, or an object of favano.Method"
-        need(isinstance(given, Method), "method", type(given).__name__, rule)
+        require(isinstance(given, Method), "method", type(given).__name__, rule)
         made = cast(AnyMethod, given)
-    need(isinstance(made.label, str), "label", made.label, "need a text")
+    require(isinstance(made.label, str), "label", made.label, "need a text")
     return made
 
 

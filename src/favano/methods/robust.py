@@ -11,10 +11,10 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from pydantic import AfterValidator
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods.arrays import column
 from favano.methods.registry import AnyMethod
-from favano.schedule import Arrival, Barrier, Policy, Poll, Window
+from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed
 from favano.types import Floats, Ints, Stack
 
 _RULE = "need none, median, trimmed:SHARE (0 < SHARE < 0.5) or clip:NORM (NORM > 0)"
@@ -39,7 +39,7 @@ class Robust:
     name: Literal["median", "trimmed", "clip"]
     number: float = 0.0
 
-    def tame(self, start: Stack, end: Stack, weight: Floats, steps: Ints) -> Stack:
+    def apply(self, start: Stack, end: Stack, weight: Floats, steps: Ints) -> Stack:
         """End models whose contributions are those above; `weight` is (k,), all a_i."""
         progress, share = end - start, column(len(weight) * weight, end)
         if self.name == "clip":
@@ -84,7 +84,7 @@ def parse_robust(text: str) -> Robust | None:
         "trimmed": 0 < value < 0.5,
         "clip": 0 < value < float("inf"),
     }
-    need(known.get(name, False), "robust", text, _RULE)
+    require(known.get(name, False), "robust", text, _RULE)
     return None if name == "none" else Robust(name, value)  # type: ignore[arg-type]
 
 
@@ -99,24 +99,24 @@ RobustRule: TypeAlias = Annotated[str, AfterValidator(_checked)]
 def check_robust(method: AnyMethod, robust: Robust) -> None:
     """Refuse a rule that would change nothing, or something else than the update."""
     rule = f"need none with {method.name}, whose corrections are made of each client's own progress"
-    need(not method.corrects, "robust", robust.name, rule)
+    require(not method.corrects, "robust", robust.name, rule)
     rule = f"need none with {method.name}, whose clients go on from models of their own"
-    need(not method.has("restart"), "robust", robust.name, rule)
-    answers = _answers(method.policy())
-    rule = f"needs updates of at least {_FEWEST} answers; {method.name} makes them of {answers}"
-    few = answers is not None and answers < _FEWEST
-    need(robust.name == "clip" or not few, "robust", robust.name, rule)
+    require(not method.has("next_client_model"), "robust", robust.name, rule)
+    updates = _answers(method.policy())
+    rule = f"needs updates of at least {_FEWEST} answers; {method.name} makes them of {updates}"
+    few = updates is not None and updates < _FEWEST
+    require(robust.name == "clip" or not few, "robust", robust.name, rule)
 
 
 def _answers(policy: Policy) -> int | None:
     """Answers per update; None: as many as there are."""
     match policy:
-        case Poll():
+        case Polling():
             return policy.selected
-        case Arrival():
+        case Buffered():
             return policy.buffer
-        case Barrier():
+        case Rounds():
             return policy.wait_for or policy.selected
-        case Window():
+        case Windowed():
             return None
     return 1

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.methods.arrays import column, stacked, zeros
-from favano.methods.method import Answers, Method
+from favano.methods.method import ClientUpdates, Method
 from favano.options import Rate, option
-from favano.schedule import Barrier
+from favano.schedule import Rounds
 from favano.types import Ints, Stack, Vector
 
 
@@ -39,30 +39,30 @@ class Scaffold(Method[ScaffoldState]):
 
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
 
-    def policy(self) -> Barrier:
-        return self.world.rounds()
+    def policy(self) -> Rounds:
+        return self.context.rounds()
 
     def init(self, model: Vector) -> ScaffoldState:
         return ScaffoldState(model, zeros(model), {})
 
-    def update(self, state: ScaffoldState, answers: Answers) -> ScaffoldState:
-        start, end = answers.start, answers.end
-        progress = answers.progress(np.full(len(end), 1.0 / len(end)))
-        length = answers.steps * answers.rate  # K eta
-        own = self._own(state, answers.client)
+    def aggregate(self, state: ScaffoldState, updates: ClientUpdates) -> ScaffoldState:
+        start, end = updates.start, updates.end
+        progress = updates.weighted_delta(np.full(len(end), 1.0 / len(end)))
+        length = updates.steps * updates.rate  # K eta
+        own = self._own(state, updates.client)
         mean_gradient = (start - end) / column(np.where(length > 0, length, 1.0), end)
         change = column(np.sign(length), end) * (mean_gradient - state.control)  # c_i+ - c_i
-        renewed = zip(answers.client.tolist(), own + change, strict=True)
+        renewed = zip(updates.client.tolist(), own + change, strict=True)
         return ScaffoldState(
             state.model + self.server_learning_rate * progress,
-            state.control + change.sum(0) / self.world.clients,
+            state.control + change.sum(0) / self.context.clients,
             {**state.variates, **{client: 1.0 * variate for client, variate in renewed}},
         )
 
-    def drift(self, state: ScaffoldState, client: Ints) -> Stack:
+    def gradient_correction(self, state: ScaffoldState, client: Ints) -> Stack:
         return state.control - self._own(state, client)  # c - c_i
 
-    def average(self, server: Vector, clients: Stack, answers: Answers) -> Vector:
+    def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         return clients.mean(0)
 
     def _own(self, state: ScaffoldState, client: Ints) -> Stack:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods.arrays import units
-from favano.methods.method import Answers
+from favano.methods.method import ClientUpdates
 from favano.methods.registry import AnyMethod
 from favano.types import Floats, Ints, Stack, Vector
 
@@ -22,23 +22,25 @@ def check_method(method: AnyMethod) -> None:
     Two updates in a row of a model of five numbers, and what the clients make of them, in the
     world that the method is bound to. Without data, client i has i + 1 samples.
     """
-    world = method.world
+    context = method.context
 
     def count() -> Floats:
-        return np.arange(1.0, world.clients + 1)
+        return np.arange(1.0, context.clients + 1)
 
     # A copy, so that nothing that it caches outlives the check.
-    bound = method.bind(replace(world, count_samples=world.count_samples or count))
+    bound = method.bind(replace(context, count_samples=context.count_samples or count))
     ends = [_twice(bound, model) for model in range(3)]
     rule = "gives another result for the same answers: it must not draw at random, nor remember"
-    need(np.array_equal(_twice(bound, 0), ends[0]), "method", method.name, rule)
+    require(np.array_equal(_twice(bound, 0), ends[0]), "method", method.name, rule)
     if method.linear:
         first, second, both = ends
         rule = "declares itself linear, but what it makes of a sum is not the sum"
-        need(np.allclose(first + second, both, rtol=1e-9, atol=1e-9), "method", method.name, rule)
+        require(
+            np.allclose(first + second, both, rtol=1e-9, atol=1e-9), "method", method.name, rule
+        )
     if method.distances:
         rule = "declares that it reads nothing but distances of models, which is not so"
-        need(_knows_only_distances(bound), "method", method.name, rule)
+        require(_knows_only_distances(bound), "method", method.name, rule)
 
 
 def _knows_only_distances(method: AnyMethod) -> bool:
@@ -54,7 +56,7 @@ def _knows_only_distances(method: AnyMethod) -> bool:
 
     def updated(given: Stack) -> Vector:
         state = method.init(given[0])
-        return method.update(state, _answers(client, 0, given[1:last], given[last:])).model
+        return method.aggregate(state, _answers(client, 0, given[1:last], given[last:])).model
 
     try:
         combined = np.asarray(updated(known)) @ models
@@ -65,12 +67,12 @@ def _knows_only_distances(method: AnyMethod) -> bool:
 
 def _answering(method: AnyMethod, version: int) -> Ints:
     """Clients that answer at an update: two, or the only one."""
-    clients = method.world.clients
+    clients = method.context.clients
     return (version + np.arange(min(_ANSWERS, clients))) % clients
 
 
-def _answers(client: Ints, version: int, start: Stack, end: Stack) -> Answers:
-    return Answers(client, client + 1, client, np.full(len(client), 0.1), version, start, end)
+def _answers(client: Ints, version: int, start: Stack, end: Stack) -> ClientUpdates:
+    return ClientUpdates(client, client + 1, client, np.full(len(client), 0.1), version, start, end)
 
 
 def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -95,10 +97,10 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         shape = len(client), _SIZE
         start, end = drawn(2 * version + 1, *shape), drawn(2 * version + 2, *shape)
         before = deepcopy((state, start, end))
-        with method.hook("update"):
-            after = method.update(state, _answers(client, version, start, end))
+        with method.hook("aggregate"):
+            after = method.aggregate(state, _answers(client, version, start, end))
         rule = "changes its arguments in update; return a new state instead"
-        need(_same(before, (state, start, end)), "method", method.name, rule)
+        require(_same(before, (state, start, end)), "method", method.name, rule)
         _check_model(method, "update", after)
         state = after
     if method.has("next_steps"):
@@ -106,20 +108,20 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
             steps = np.asarray(method.next_steps(state, client))
         rule = "next_steps must return whole numbers >= 1, one per client, (k,)"
         whole_numbers = steps.shape == client.shape and steps.dtype.kind in "iu"
-        need(whole_numbers and bool((steps >= 1).all()), "method", method.name, rule)
+        require(whole_numbers and bool((steps >= 1).all()), "method", method.name, rule)
     whole = deepcopy((state, end))
-    with method.hook("restart"):
-        own = method.restart(state.model, end)
-    with method.hook("drift"):
-        drift = method.drift(state, client)
-    vectors = [own, drift]
-    for hook, returned in (("restart", own), ("drift", drift)):
+    with method.hook("next_client_model"):
+        own = method.next_client_model(state.model, end)
+    with method.hook("gradient_correction"):
+        correction = method.gradient_correction(state, client)
+    vectors = [own, correction]
+    for hook, returned in (("restart", own), ("drift", correction)):
         rule = f"{hook} must return a tensor with one model per client, (k, P), or None"
         right = returned is None or (isinstance(returned, torch.Tensor) and returned.shape == shape)
-        need(right, "method", method.name, rule)
+        require(right, "method", method.name, rule)
     vectors += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
     rule = "changes its arguments in restart or drift; return new models instead"
-    need(_same(whole, (state, end)), "method", method.name, rule)
+    require(_same(whole, (state, end)), "method", method.name, rule)
     rows = [vector.reshape(-1) for vector in vectors if vector is not None]
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
 
@@ -127,7 +129,7 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
 def check_shape(method: str, hook: str, shape: tuple[int, ...], server: tuple[int, ...]) -> None:
     """Refuse a model of another shape than the server's."""
     rule = f"{hook} returns a model of shape {tuple(shape)}; need that of the server's model"
-    need(shape == server, "method", method, rule)
+    require(shape == server, "method", method, rule)
 
 
 def _check_model(method: AnyMethod, hook: str, state: object) -> None:
@@ -140,26 +142,26 @@ def _check_model(method: AnyMethod, hook: str, state: object) -> None:
         raise BadInput("method", method.name, rule)
     check_shape(method.name, hook, model.shape, (_SIZE,))
     rule = f"{hook} makes NaN or infinity of finite models"
-    need(bool(model.isfinite().all()), "method", method.name, rule)
+    require(bool(model.isfinite().all()), "method", method.name, rule)
 
 
 def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, ...]:
     """What a local step makes of a gradient and of a client's memory."""
     given = tuple(memory)
     before = deepcopy((gradient, given))
-    with method.hook("step"):
-        direction, renewed = method.step(gradient, given)
+    with method.hook("local_step"):
+        direction, renewed = method.local_step(gradient, given)
     rule = "changes its arguments in step; return new vectors instead"
-    need(_same(before, (gradient, given)), "method", method.name, rule)
+    require(_same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
-    need(len(renewed) == method.memory, "method", method.name, rule)
+    require(len(renewed) == method.memory, "method", method.name, rule)
     stepped = direction, *renewed
     middle = np.s_[..., -1, 1:4]  # numbers of one client, which must not depend on the others
-    with method.hook("step"):
-        part, kept = method.step(gradient[middle].clone(), tuple(memory[middle].clone()))
+    with method.hook("local_step"):
+        part, kept = method.local_step(gradient[middle].clone(), tuple(memory[middle].clone()))
         pairs = zip((part, *kept), stepped, strict=True)
         alone = all(np.allclose(piece, whole[middle]) for piece, whole in pairs)
-    need(alone, "method", method.name, "step must treat each number of a gradient on its own")
+    require(alone, "method", method.name, "step must treat each number of a gradient on its own")
     return stepped
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods.arrays import zeros
-from favano.methods.method import Answers
+from favano.methods.method import ClientUpdates
 from favano.methods.registry import AnyMethod
 from favano.methods.robust import Robust, RobustRule, parse_robust
 from favano.options import Options, PositiveTime, Rate, option
@@ -88,7 +88,7 @@ _USUAL: Final[
 }
 
 
-class Server(Options):
+class ServerOptions(Options):
     """What the server does beside the method: its optimiser, and whether it trusts answers."""
 
     server_optimiser: ServerOptimiserName = option(
@@ -113,7 +113,7 @@ class Server(Options):
         for key, value in self.given.items():
             kinds = [name for name, numbers in _USUAL.items() if key in numbers]
             rule = f"goes with server_optimiser={' or '.join(kinds)}"
-            need(not kinds or self.server_optimiser in kinds, key, value, rule)
+            require(not kinds or self.server_optimiser in kinds, key, value, rule)
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -129,14 +129,14 @@ class Server(Options):
         return None if name == "none" else ServerOptimiser(name, *self.numbers.values())
 
     @property
-    def distrust(self) -> Robust | None:
+    def robust_rule(self) -> Robust | None:
         """How the server limits what one client can do; None: it trusts every answer."""
         return parse_robust(self.robust)
 
     @property
     def plain(self) -> bool:
         """Whether the server does what the method says, and nothing else."""
-        return self.optimiser is None and self.distrust is None
+        return self.optimiser is None and self.robust_rule is None
 
 
 def check_step(method: AnyMethod, optimiser: ServerOptimiser) -> None:
@@ -148,10 +148,10 @@ def check_step(method: AnyMethod, optimiser: ServerOptimiser) -> None:
 
     zero, model = np.zeros(1, dtype=np.int64), torch.zeros(1, dtype=torch.float64)
     start = model[None] + 1.0
-    answers = Answers(zero, zero + 1, zero, np.ones(1), 0, start, start)
-    after = method.update(method.init(model), answers).model
+    updates = ClientUpdates(zero, zero + 1, zero, np.ones(1), 0, start, start)
+    after = method.aggregate(method.init(model), updates).model
     rule = (
         f"need none with {method.name}, which averages models instead of making a step: its server "
         "model moves even if no client does"
     )
-    need(torch.equal(after, model), "server_optimiser", optimiser.name, rule)
+    require(torch.equal(after, model), "server_optimiser", optimiser.name, rule)

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Floats, Ints
 
 _RULE = "need constant, polynomial:A (A >= 0) or hinge:A:B (A > 0, B >= 0)"
@@ -62,7 +62,7 @@ def parse_staleness(text: str) -> Staleness:
         or (name == "polynomial" and len(numbers) == 1 and numbers[0] >= 0)
         or (name == "hinge" and len(numbers) == 2 and numbers[0] > 0 and numbers[1] >= 0)
     )
-    need(known, "staleness", text, _RULE)
+    require(known, "staleness", text, _RULE)
     if name == "hinge":
         return Hinge(*numbers)
     return Polynomial(numbers[0] if numbers else 0.0)

@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods.method import Expected, Method, State
-from favano.schedule import Poll, plan
-from favano.timing import Fleet
+from favano.schedule import Polling, plan
+from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
 Reweight = Literal["stochastic", "deterministic", "none"]
@@ -20,7 +20,7 @@ _MONTE_CARLO_CONTACTS = 2000  # per client
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSteps:
     """P_i = P(E_i > 0) and M_i = E[min(E_i, K)] of every client, from theory or from the user."""
 
     positive: Floats  # (n,)
@@ -30,7 +30,7 @@ class Known:
         outside = self.positive[~((self.positive > 0) & (self.positive <= 1))]
         if len(outside):
             raise BadInput("weights", outside[0], "need P(E > 0) in (0, 1] for every client")
-        need(bool((self.mean > 0).all()), "weights", self.mean.min(), "need E[X] > 0")
+        require(bool((self.mean > 0).all()), "weights", self.mean.min(), "need E[X] > 0")
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Measured:
     """Those that the server of a federation measures; they come with the answers."""
 
 
-Weights: TypeAlias = Known | Empirical | Measured
+Weights: TypeAlias = KnownSteps | Empirical | Measured
 
 
 def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
     """Refuse weights that nothing divides by, or that nobody gives."""
     text = "goes with given_weights, one for all, each speed class or each client"
-    need(source != "given" or bool(given), "weights", source, text)
-    need(source == "given" or not given, "given_weights", list(given), "goes with weights=given")
+    require(source != "given" or bool(given), "weights", source, text)
+    require(source == "given" or not given, "given_weights", list(given), "goes with weights=given")
     text = "has no effect with reweight=none, which divides by nothing; leave it out"
-    need(rule != "none" or source == "exact", "weights", source, text)
+    require(rule != "none" or source == "exact", "weights", source, text)
 
 
 def measured(method: Method[State]) -> Method[State]:
@@ -72,18 +72,18 @@ def step_weights(
     rule: Reweight,
     source: WeightSource,
     given: tuple[float, ...],
-    policy: Poll,
-    fleet: Fleet,
+    policy: Polling,
+    fleet: ClientSpeeds,
     *,
     measured: bool = False,  # whether somebody measures clients' steps
 ) -> Weights:
     """What clients know of their expected number of steps."""
     if source == "measured":
         text = "is for federations, whose server measures clients' steps; use exact or empirical"
-        need(measured, "weights", source, text)
+        require(measured, "weights", source, text)
         return Measured()
     if rule == "none":
-        return Known(np.ones(fleet.clients), np.ones(fleet.clients))
+        return KnownSteps(np.ones(fleet.clients), np.ones(fleet.clients))
     if source == "empirical":
         return Empirical(fleet.alike)
     if source == "monte-carlo":
@@ -93,29 +93,29 @@ def step_weights(
     from favano.theory import expected_counts  # SciPy comes with it
 
     positive, mean = expected_counts(policy, fleet)
-    need(
+    require(
         bool((positive > 0).all()),
         "weights",
         source,
         f"client {int(positive.argmin())} can never finish a step, so its progress cannot be "
         "made unbiased; use reweight=none, longer windows or faster clients",
     )
-    return Known(positive, mean)
+    return KnownSteps(positive, mean)
 
 
-def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: Fleet) -> Known:
+def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: ClientSpeeds) -> KnownSteps:
     numbers = np.array(given)
     by_group = {1: np.zeros(fleet.clients, int), int(fleet.groups.max()) + 1: fleet.groups}
     by_group[fleet.clients] = np.arange(fleet.clients)
     sizes = ", ".join(str(size) for size in sorted(by_group))
     text = f"need {sizes} numbers, found {len(numbers)}"
-    need(len(numbers) in by_group, "given_weights", list(given), text)
+    require(len(numbers) in by_group, "given_weights", list(given), text)
     each = numbers[by_group[len(numbers)]]
     ones = np.ones(fleet.clients)
-    return Known(each, ones) if rule == "stochastic" else Known(ones, each)
+    return KnownSteps(each, ones) if rule == "stochastic" else KnownSteps(ones, each)
 
 
-def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
+def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
     rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
     drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
     used = slice(0, drawn.jobs)
@@ -123,7 +123,7 @@ def _monte_carlo(policy: Poll, fleet: Fleet) -> Known:
     contacts = np.bincount(group)
     positive = np.bincount(group, drawn.steps[used] > 0) / contacts
     mean = np.bincount(group, drawn.steps[used]) / contacts
-    return Known(positive[fleet.alike], mean[fleet.alike])
+    return KnownSteps(positive[fleet.alike], mean[fleet.alike])
 
 
 class Seen(NamedTuple):
@@ -164,7 +164,7 @@ def alpha(
 
     A client that made no step has no progress to divide: its alpha is 1.
     """
-    if isinstance(weights, Known):
+    if isinstance(weights, KnownSteps):
         positive, mean = weights.positive[client], weights.mean[client]
     elif isinstance(weights, Measured):
         ones = np.ones(len(client))

@@ -8,7 +8,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 from favano.metrics.evaluation import Evaluator
 
 
@@ -21,7 +21,7 @@ def check_metrics(evaluate: Evaluator) -> None:
         size = len(evaluate.targets) if metric.whole else 2
         targets = evaluate.targets[:size].clone()
         value = _called(name, metric.function, evaluate.outputs(size), targets)
-        need(targets._version == 0, "metrics", name, "changes the targets in place; need a copy")
+        require(targets._version == 0, "metrics", name, "changes the targets in place; need a copy")
         _check_value(name, value, len(targets), whole=metric.whole)
         if metric.then is not None:
             mean = torch.as_tensor(value, device=targets.device).double().mean()
@@ -35,17 +35,17 @@ def _called(name: str, function: Callable[..., object], *given: Tensor) -> objec
         with torch.no_grad():
             return function(*given)
     except Exception as error:
-        raise BadInput("metrics", name, f"raises {said(error)}") from error
+        raise BadInput("metrics", name, f"raises {format_error(error)}") from error
 
 
 def _check_value(name: str, value: object, samples: int, *, whole: bool) -> None:
     """Refuse what is neither a number nor, unless the metric is `whole`, a number per sample."""
     if not isinstance(value, Tensor):
         rule = f"returns {type(value).__name__}, need a number"
-        need(isinstance(value, Real), "metrics", name, rule)
+        require(isinstance(value, Real), "metrics", name, rule)
         return
     shape = tuple(value.shape)
     fits = value.numel() == 1 if whole else not shape or shape[0] == samples
     need_one = "one number" if whole else "one number, or one per sample"
     rule = f"returns a tensor of shape {shape} for {samples} samples, need {need_one}"
-    need(fits and not value.is_complex(), "metrics", name, rule)
+    require(fits and not value.is_complex(), "metrics", name, rule)

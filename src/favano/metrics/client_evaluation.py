@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, recorded
 from favano.records import LOSS, MetricRecord
@@ -106,5 +106,5 @@ def client_metrics(metrics: Mapping[str, Metric], on: EvaluateOn) -> tuple[Metri
     ]
     for added in more:
         rule = f"is the name of a column that evaluate_on={on} adds; choose another name"
-        need(added.name not in known, "metrics", added.name, rule)
+        require(added.name not in known, "metrics", added.name, rule)
     return (*own, *more)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from favano.errors import need
+from favano.errors import require
 from favano.metrics.activations import largest_activation
 from favano.metrics.metric import OURS, Metric, accuracy
 from favano.metrics.running_statistics import load_with_statistics
@@ -68,7 +68,7 @@ class Evaluator:
                 outputs += [output] if self._whole else []
             rule = "changes its inputs or targets in place, and did not when it was tried"
             same = (features._version, targets._version) == versions
-            need(same, "model", type(self.model.module).__name__, rule)
+            require(same, "model", type(self.model.module).__name__, rule)
             return self._finished(sums / len(targets), outputs, targets)
 
     def outputs(self, size: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 import torch
 from torch.nn import functional
 
-from favano.errors import need
+from favano.errors import require
 from favano.records import OF_LOSS, Best, MetricRecord, RunRecord
 from favano.records.history import Row
 from favano.records.summary import MEAN_MODEL
@@ -50,13 +50,13 @@ class Metric:
 
     def __post_init__(self) -> None:
         rule = "need a function of outputs and targets"
-        need(callable(self.function), "metric", self.function, rule)
-        need(self.best in get_args(Best), "best", self.best, "need high or low")
-        need(isinstance(self.unit, str), "unit", self.unit, "need a text")
+        require(callable(self.function), "metric", self.function, rule)
+        require(self.best in get_args(Best), "best", self.best, "need high or low")
+        require(isinstance(self.unit, str), "unit", self.unit, "need a text")
         rule = "is applied to a mean over samples; a metric with whole=True has none"
-        need(self.then is None or not self.whole, "then", self.then, rule)
+        require(self.then is None or not self.whole, "then", self.then, rule)
         rule = "need a function of the mean"
-        need(self.then is None or callable(self.then), "then", self.then, rule)
+        require(self.then is None or callable(self.then), "then", self.then, rule)
 
 
 def _correct(output: Tensor, target: Tensor) -> Tensor:
@@ -75,13 +75,13 @@ OURS: Final = (accuracy, perplexity)
 def as_metrics(given: Mapping[str, Metric | Function]) -> dict[str, Metric]:
     """Metrics by name; a plain function is one whose high values are better."""
     rule = 'need names with functions, as {"mae": favano.Metric(function, best="low")}'
-    need(isinstance(given, Mapping), "metrics", type(given).__name__, rule)
+    require(isinstance(given, Mapping), "metrics", type(given).__name__, rule)
     for name, metric in given.items():
         plain = isinstance(name, str) and name.isprintable() and bool(name.strip())
-        need(plain, "metrics", repr(name), "need a text in one line as name")
+        require(plain, "metrics", repr(name), "need a text in one line as name")
         taken = name in _TAKEN or name.startswith(MEAN_MODEL)
-        need(not taken, "metrics", name, "is another column; choose another name")
-        need(callable(metric) or isinstance(metric, Metric), "metrics", name, rule)
+        require(not taken, "metrics", name, "is another column; choose another name")
+        require(callable(metric) or isinstance(metric, Metric), "metrics", name, rule)
     return {
         name: metric if isinstance(metric, Metric) else Metric(metric)
         for name, metric in given.items()

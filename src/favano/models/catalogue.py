@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from torch import nn
 
-from favano.errors import need
+from favano.errors import require
 from favano.models.leaf import leaf_cnn, leaf_lstm
 from favano.models.perceptron import perceptron
 from favano.models.resnet import resnet18, resnet20
@@ -41,7 +41,7 @@ def build(name: str, *, input_shape: tuple[int, ...], classes: int) -> nn.Module
     >>> sum(parameter.numel() for parameter in network.parameters())
     25450
     """
-    need(name in MODELS, "model", name, f"need one of {', '.join(MODELS)}")
-    need(classes >= 1, "classes", classes, "need 1 or more")
-    need(min(input_shape, default=0) >= 1, "input_shape", input_shape, "need sizes from 1")
+    require(name in MODELS, "model", name, f"need one of {', '.join(MODELS)}")
+    require(classes >= 1, "classes", classes, "need 1 or more")
+    require(min(input_shape, default=0) >= 1, "input_shape", input_shape, "need sizes from 1")
     return MODELS[name](input_shape=input_shape, classes=classes)

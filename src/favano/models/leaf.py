@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from favano.errors import need
+from favano.errors import require
 
 _EMBEDDING, _HIDDEN, _LAYERS = 8, 256, 2
 
@@ -14,7 +14,7 @@ def leaf_cnn(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
 
     6,603,710 parameters on FEMNIST.
     """
-    need(len(input_shape) == 3, "input_shape", input_shape, "need channels, height and width")
+    require(len(input_shape) == 3, "input_shape", input_shape, "need channels, height and width")
     channels, height, width = input_shape
     return nn.Sequential(
         nn.Conv2d(channels, 32, 5, padding=2),
@@ -51,5 +51,5 @@ class LeafLSTM(nn.Module):
 
 def leaf_lstm(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """LEAF's network for the next character."""
-    need(len(input_shape) == 1, "input_shape", input_shape, "need the length of a text")
+    require(len(input_shape) == 1, "input_shape", input_shape, "need the length of a text")
     return LeafLSTM(classes)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.errors import need
+from favano.errors import require
 
 Norm: TypeAlias = Literal["batch", "group"]
 
@@ -90,5 +90,5 @@ class Normalisation(Protocol):
 
 def normalisation(norm: Norm, channels: int) -> BatchNorm2d | GroupNorm:
     """A layer for `channels` channels."""
-    need(norm in ("batch", "group"), "norm", norm, "need batch or group")
+    require(norm in ("batch", "group"), "norm", norm, "need batch or group")
     return BatchNorm2d(channels) if norm == "batch" else GroupNorm(channels)

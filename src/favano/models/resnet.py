@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, cast
 
 from torch import Tensor, nn
 
-from favano.errors import need
+from favano.errors import require
 from favano.models.norm import Norm, Normalisation, normalisation
 
 Stem: TypeAlias = Literal["7x7", "3x3"]
@@ -58,7 +58,9 @@ class ResidualNetwork(nn.Module):
         norm: Norm,
     ) -> None:
         super().__init__()
-        need(len(input_shape) == 3, "input_shape", input_shape, "need channels, height and width")
+        require(
+            len(input_shape) == 3, "input_shape", input_shape, "need channels, height and width"
+        )
         self.stem = _stem(stem, input_shape[0], widths[0], norm)
         layers: list[nn.Module] = []
         inputs = widths[0]
@@ -91,7 +93,7 @@ class FirstLayers(nn.Sequential):
 
 
 def _stem(stem: Stem, channels: int, width: int, norm: Norm) -> FirstLayers:
-    need(stem in ("7x7", "3x3"), "stem", stem, "need 7x7 or 3x3")
+    require(stem in ("7x7", "3x3"), "stem", stem, "need 7x7 or 3x3")
     if stem == "3x3":
         convolution = nn.Conv2d(channels, width, 3, padding=1, bias=False)
         return FirstLayers(convolution, normalisation(norm, width))

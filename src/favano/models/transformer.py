@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.errors import need
+from favano.errors import require
 
 _WIDTH, _HEADS, _LAYERS = 128, 4, 2
 
@@ -60,5 +60,5 @@ class Transformer(nn.Module):
 
 def transformer(*, input_shape: tuple[int, ...], classes: int) -> nn.Module:
     """The transformer for windows of this length."""
-    need(len(input_shape) == 1, "input_shape", input_shape, "need the length of a text")
+    require(len(input_shape) == 1, "input_shape", input_shape, "need the length of a text")
     return Transformer(input_shape[0], classes)

@@ -14,7 +14,7 @@ from favano.planning.planned import Planned
 from favano.records import AuditRecord, SpeedShare
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
-from favano.theory import CONFIDENCE, Share, shares, verdict
+from favano.theory import CONFIDENCE, ShareEstimate, shares, verdict
 from favano.training.optimisers import Optimiser
 from favano.types import Ints
 
@@ -32,8 +32,8 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     final, late, stretches = weights.by(group)
     with np.errstate(over="ignore", invalid="ignore"):
         moved = stretch_weights(method, schedule, group, stretches, local)
-    answers = _answers(schedule, group, stretches)
-    by_speed = shares(final, moved, np.bincount(group), names, late, answers=answers)
+    updates = _answers(schedule, group, stretches)
+    by_speed = shares(final, moved, np.bincount(group), names, late, updates=updates)
     return AuditRecord(
         seed=planned.seed,
         verdict=_sentence(by_speed, schedule, fleet.clients, omitted),
@@ -49,7 +49,7 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
 def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
     """The answers with steps that are used in each stretch, by group, (B, g)."""
     used = np.flatnonzero(schedule.steps[: schedule.jobs] > 0)
-    stretch = np.searchsorted(stretches, schedule.visit[used], side="right") - 1
+    stretch = np.searchsorted(stretches, schedule.used_by[used], side="right") - 1
     counts = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
     np.add.at(counts, (stretch, group[schedule.client[used]]), 1)
     return counts
@@ -71,7 +71,7 @@ def _adds_up(optimiser: Optimiser) -> bool:
 
 
 def _sentence(
-    by_speed: Sequence[Share], schedule: Schedule, clients: int, omitted: Sequence[str]
+    by_speed: Sequence[ShareEstimate], schedule: Schedule, clients: int, omitted: Sequence[str]
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.updates:

@@ -14,7 +14,7 @@ import numpy as np
 from favano.engine.audit import PLAIN, LocalSteps, Weights, weigh
 from favano.methods import AnyMethod
 from favano.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
 MOST = 2000  # clients of a small fleet
@@ -58,7 +58,11 @@ class ClientWeights:
 
 
 def weigh_clients(
-    method: AnyMethod, schedule: Schedule, fleet: Fleet, local: LocalSteps = PLAIN, most: int = MOST
+    method: AnyMethod,
+    schedule: Schedule,
+    fleet: ClientSpeeds,
+    local: LocalSteps = PLAIN,
+    most: int = MOST,
 ) -> ClientWeights:
     """Weigh the clients; the cost grows with the number of cells."""
     clients = fleet.clients
@@ -78,17 +82,17 @@ def listed_clients(clients: int, most: int = MOST) -> Ints:
     return np.linspace(0, clients - 1, min(SAMPLE, most)).round().astype(np.int64)
 
 
-def speed_classes(fleet: Fleet) -> tuple[list[str], Ints]:
+def speed_classes(fleet: ClientSpeeds) -> tuple[list[str], Ints]:
     """Names of the speeds and the speed of each client; tenths if there are more than ten."""
     return _classes(fleet, len(_TENTHS), _TENTHS)
 
 
-def speed_thirds(fleet: Fleet) -> tuple[list[str], Ints]:
+def speed_thirds(fleet: ClientSpeeds) -> tuple[list[str], Ints]:
     """The same for figures, which have room for six speeds, or else for three."""
     return _classes(fleet, _SPEEDS_ON_A_PAGE, _THIRDS)
 
 
-def _classes(fleet: Fleet, most: int, parts: Sequence[str]) -> tuple[list[str], Ints]:
+def _classes(fleet: ClientSpeeds, most: int, parts: Sequence[str]) -> tuple[list[str], Ints]:
     """Clients by speed; by rank in equal parts if there are more than `most` speeds."""
     group = fleet.groups
     if group.max() < most:

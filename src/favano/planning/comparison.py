@@ -9,18 +9,18 @@ from dataclasses import replace
 from functools import cache
 
 from favano.data import is_natural
-from favano.errors import BadInput, need
-from favano.methods import AnyMethod, World, make_method, method_class
-from favano.methods.clock import Clock
+from favano.errors import BadInput, require
+from favano.methods import AnyMethod, Context, make_method, method_class
+from favano.methods.clock import ServerClock
 from favano.options import options_of
-from favano.planning.planned import OPEN_KEYS, make_world, policy_keys
+from favano.planning.planned import OPEN_KEYS, make_context, policy_keys
 from favano.quantisation.recipe import Recipe
 from favano.records.folder import FILES, PAGE
 from favano.records.resumption import RESUME
 from favano.records.run_file import FOLDER as RUN_FILES
-from favano.specification.parts import FleetPart
+from favano.specification.parts import Fleet
 from favano.specification.presets import check_named, resolve
-from favano.specification.spec import ALGORITHM, LABEL, Spec, given, make_spec, part_options
+from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options, required
 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
 _MANY = 100_000
@@ -59,10 +59,10 @@ def comparison(
     specs = [resolve(spec) for spec in label_variants(made)]
     for spec in specs:
         check_named(spec)
-    natural = any(is_natural(given(spec.problem.split)) for spec in specs)
+    natural = any(is_natural(required(spec.problem.split)) for spec in specs)
     for key in (*_ALIKE, *(["split"] if natural else []), *Recipe.__dataclass_fields__):
         alike = len({spec.keys[key] for spec in specs}) == 1
-        need(alike, "set", key, "must be the same for all methods that are compared")
+        require(alike, "set", key, "must be the same for all methods that are compared")
     return specs
 
 
@@ -91,7 +91,7 @@ def folder_name(name: str) -> str:
     ('FedBuff-small-steps', 'favano-delta', 'run')
     """
     folder = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
-    need(len(folder.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
+    require(len(folder.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
     return folder
 
 
@@ -127,7 +127,7 @@ def _with_options(keys: Mapping[str, object]) -> AnyMethod:
 
 def _takes(key: str, method: AnyMethod) -> bool:
     """Whether a method has a key."""
-    if key in options_of(Clock) or key in OPEN_KEYS:
+    if key in options_of(ServerClock) or key in OPEN_KEYS:
         return key in read_keys(method)
     return key in part_options() or key in options_of(type(method))
 
@@ -135,15 +135,15 @@ def _takes(key: str, method: AnyMethod) -> bool:
 def read_keys(method: AnyMethod) -> set[str]:
     """Keys that a method's contact policy depends on, however many clients there are."""
     try:
-        return policy_keys(method.bind(_large_world()))
+        return policy_keys(method.bind(_large_context()))
     except BadInput:  # here; the run that is asked for may be possible
-        return {*options_of(Clock), *OPEN_KEYS}
+        return {*options_of(ServerClock), *OPEN_KEYS}
 
 
 @cache
-def _large_world() -> World:
+def _large_context() -> Context:
     """So many clients that what fits a run fits here."""
-    return make_world(resolve(Spec(fleet=FleetPart(clients=_MANY))), 0)
+    return make_context(resolve(Spec(fleet=Fleet(clients=_MANY))), 0)
 
 
 def _by_name(asked: Sequence[dict[str, object]]) -> dict[str, dict[str, object]]:
@@ -167,8 +167,8 @@ def _setting(text: str, names: Sequence[str]) -> tuple[str, str, str]:
         (label for label in names if text.startswith(f"{label}.")), key=len, default=otherwise
     )
     key, equals, value = text[len(name) + 1 :].partition("=")
-    need(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
-    need(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
+    require(bool(name and key and equals), "set", text, "need METHOD.KEY=VALUE")
+    require(name in names, "set", name, f"not compared; need one of {', '.join(names)}")
     return name, key.replace("-", "_"), value
 
 
@@ -178,15 +178,15 @@ def label_variants(specs: Sequence[Spec]) -> list[Spec]:
         replace(spec, method=replace(spec.method, label=_label(spec, specs))) for spec in specs
     ]
     for name, times in Counter(spec.name for spec in labelled).items():
-        need(times == 1, "algorithms", name, "is named twice; give each variant a label")
+        require(times == 1, "algorithms", name, "is named twice; give each variant a label")
     folders: dict[str, str] = {}
     for spec in labelled:
         folder = folder_name(spec.name).casefold()
         rule = f"its folder would be named {folder}, which is taken; choose another label"
-        need(folder not in _TAKEN, "label", spec.name, rule)
+        require(folder not in _TAKEN, "label", spec.name, rule)
         other = folders.setdefault(folder, spec.name)
         rule = f"would have the same folder as {other}: {folder_name(other)}"
-        need(other == spec.name, "label", spec.name, rule)
+        require(other == spec.name, "label", spec.name, rule)
     return labelled
 
 

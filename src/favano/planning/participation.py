@@ -7,14 +7,14 @@ import numpy as np
 from favano.planning.client_weights import ClientWeights, speed_classes, speed_thirds
 from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
 _BINS = 60
 
 
 def participation(
-    weights: ClientWeights, schedule: Schedule, fleet: Fleet, seed: int
+    weights: ClientWeights, schedule: Schedule, fleet: ClientSpeeds, seed: int
 ) -> Participation:
     """Contacts, steps, staleness and effective weight of each client and of each speed."""
     names, speed = speed_thirds(fleet)
@@ -70,7 +70,9 @@ def _rounded(values: Floats) -> tuple[float, ...]:
     return tuple(float(f"{value:.6g}") for value in values)
 
 
-def describe(schedule: Schedule, fleet: Fleet, weight: Floats | None) -> list[dict[str, object]]:
+def describe(
+    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None
+) -> list[dict[str, object]]:
     """One entry per client; its effective weight is None without weights."""
     names, group = speed_classes(fleet)
     used = slice(0, schedule.jobs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from favano.errors import need
+from favano.errors import require
 from favano.planning.audit import audit
 from favano.planning.client_weights import ClientWeights
 from favano.planning.participation import describe
@@ -25,7 +25,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         rule = "its jobs depend on the models, so they cannot be planned"
-        need(not self.planned.method.grows, "algorithm", self.planned.spec.name, rule)
+        require(not self.planned.method.grows, "algorithm", self.planned.spec.name, rule)
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""

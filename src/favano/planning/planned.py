@@ -11,20 +11,20 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from favano.data import Traits, deal
+from favano.data import Traits, partition
 from favano.engine.audit import LocalSteps
-from favano.errors import BadInput, need
-from favano.methods import AnyMethod, World, is_ours
-from favano.methods.clock import Clock
+from favano.errors import BadInput, require
+from favano.methods import AnyMethod, Context, is_ours
+from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.methods.selfcheck import check_method
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.schedule import Course, Poll, Schedule, course, plan
+from favano.schedule import Polling, Schedule, Timeline, plan, timeline
 from favano.specification.presets import chosen_keys
-from favano.specification.spec import Spec, given, steps_of
-from favano.theory import Form, Setting, setting
-from favano.timing import Fleet, Trace, parse_law, traced_fleet, two_speeds
+from favano.specification.spec import Spec, required, steps_of
+from favano.theory import Form, TheorySetting, setting
+from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
 
 # Keys that methods read or not, as their options are.
@@ -41,18 +41,18 @@ class Planned:
     seed: int
     method: AnyMethod  # bound to this seed's fleet
     schedule: Schedule
-    setting: Setting | None = None  # with track_bound, if the theorem covers the method
+    setting: TheorySetting | None = None  # with track_bound, if the theorem covers the method
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> ClientSpeeds:
         """The clients and their speeds."""
-        return self.method.world.fleet
+        return self.method.context.fleet
 
     @property
-    def course(self) -> Course:
+    def timeline(self) -> Timeline:
         """The course of the run: the schedule, or one that grows with the run."""
-        horizon, policy = given(self.spec.run.horizon), self.method.policy()
-        return course(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
+        horizon, policy = required(self.spec.run.horizon), self.method.policy()
+        return timeline(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
 
     @property
     def linear(self) -> bool:
@@ -66,8 +66,8 @@ class Planned:
 
     def rates(self, schedule: Schedule) -> Floats:
         """Step size of each job: learning rate, times the method's factor, times the schedule's."""
-        training, horizon = self.spec.training, given(self.spec.run.horizon)
-        rates = given(training.learning_rate) * self.method.job_rates(schedule)
+        training, horizon = self.spec.training, required(self.spec.run.horizon)
+        rates = required(training.learning_rate) * self.method.job_rates(schedule)
         if training.rate_decay:
             share = schedule.begin / horizon
             rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
@@ -87,9 +87,9 @@ class Planned:
         """The shares, with a weight per client for up to `most` clients."""
         server = self.spec.server
         rule = "makes steps of its own, so that clients have no effective weights"
-        need(server.optimiser is None, "server_optimiser", server.server_optimiser, rule)
+        require(server.optimiser is None, "server_optimiser", server.server_optimiser, rule)
         rule = "looks at all answers, so that clients have no effective weights"
-        need(server.distrust is None, "robust", server.robust, rule)
+        require(server.robust_rule is None, "robust", server.robust, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
@@ -120,18 +120,18 @@ def check_plan(spec: Spec) -> None:
     plan_seed(in_steps, spec.run.seed)
 
 
-def make_fleet(spec: Spec, seed: int) -> Fleet:
+def make_fleet(spec: Spec, seed: int) -> ClientSpeeds:
     """The clients of one seed and their speeds."""
     part = spec.fleet
     law = parse_law(part.step_law)
     if isinstance(law, Trace):
         rule = f"holds {len(law.rows)} clients, need clients ({part.clients})"
-        need(len(law.rows) == part.clients, "step_law", part.step_law, rule)
+        require(len(law.rows) == part.clients, "step_law", part.step_law, rule)
         return traced_fleet(law)
     if part.mean is not None:
-        return Fleet(np.array(part.mean), law, np.arange(len(part.mean)))
+        return ClientSpeeds(np.array(part.mean), law, np.arange(len(part.mean)))
     return two_speeds(
-        given(part.clients),
+        required(part.clients),
         fast_fraction=part.fast_fraction,
         fast_mean=part.fast_mean,
         slow_mean=part.slow_mean,
@@ -142,17 +142,19 @@ def make_fleet(spec: Spec, seed: int) -> Fleet:
     )
 
 
-def make_world(spec: Spec, seed: int, traits: Traits | None = None) -> World:
+def make_context(spec: Spec, seed: int, traits: Traits | None = None) -> Context:
     """What a method may know of its run."""
     count: Callable[[], Floats] | None = None
     if traits is not None:
 
         def count() -> Floats:
-            parts = deal(traits, given(spec.fleet.clients), given(spec.problem.split), seed)
+            parts = partition(
+                traits, required(spec.fleet.clients), required(spec.problem.split), seed
+            )
             return np.array([len(part) for part in parts], dtype=np.float64)
 
     fleet, rule = make_fleet(spec, seed), spec.training.accumulation
-    return World(fleet, steps_of(spec), spec.clock, count, accumulation=rule)
+    return Context(fleet, steps_of(spec), spec.clock, count, accumulation=rule)
 
 
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
@@ -160,7 +162,7 @@ def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMetho
 
     A method from outside the package is checked, since its declarations may be wrong.
     """
-    method = spec.method.bind(make_world(spec, seed, traits))
+    method = spec.method.bind(make_context(spec, seed, traits))
     if is_ours(method):
         method.init(np.zeros(1))  # type: ignore[arg-type]  # errors come before any training
     else:
@@ -170,7 +172,7 @@ def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMetho
 
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     """The schedule of one seed up to the horizon; runs with the same contacts share it."""
-    policy, fleet, horizon = method.policy(), method.world.fleet, given(spec.run.horizon)
+    policy, fleet, horizon = method.policy(), method.context.fleet, required(spec.run.horizon)
     clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes())
     for row in fleet.law.rows if isinstance(fleet.law, Trace) else ():  # the file may have changed
         clients.update(row.tobytes())
@@ -182,24 +184,24 @@ def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     return schedule
 
 
-def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> Setting | None:
+def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> TheorySetting | None:
     """The setting of Theorem 1 for a run of FAVANO; None for runs that it does not cover."""
     if not isinstance(method, Favano) or method.reweight == "none":
         return None
-    return setting(method.policy(), method.world.fleet, method.reweight, form)
+    return setting(method.policy(), method.context.fleet, method.reweight, form)
 
 
 def _check_keys(spec: Spec, method: AnyMethod) -> None:
     """Refuse keys that the method's contact policy does not depend on."""
     read = policy_keys(method)
     for key, value in chosen_keys(spec).items():
-        if key in options_of(Clock) and key != "selected":
-            owner = "polls" if key in Poll.__dataclass_fields__ else "rounds"
+        if key in options_of(ServerClock) and key != "selected":
+            owner = "polls" if key in Polling.__dataclass_fields__ else "rounds"
             rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
-            need(key in read, key, value, rule)
+            require(key in read, key, value, rule)
         elif key in OPEN_KEYS:
             rule = f"has no effect with {spec.method.name} and its options; leave it out"
-            need(key in read, key, value, rule)
+            require(key in read, key, value, rule)
 
 
 def _check_one_step(spec: Spec, longest: int) -> None:
@@ -210,28 +212,28 @@ def _check_one_step(spec: Spec, longest: int) -> None:
     heavy = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
     useless = heavy and training.optimiser_state == "fresh"
     rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
-    need(not useless, "momentum", training.momentum, rule)
+    require(not useless, "momentum", training.momentum, rule)
     rule = "has no effect in jobs of one step, which pull from where they are; leave it out"
-    need(not chosen.get("proximal"), "proximal", training.proximal, rule)
+    require(not chosen.get("proximal"), "proximal", training.proximal, rule)
     rule = "has no effect in jobs of one step, whose clients hold what they began with; need start"
-    need(spec.run.variance == "start", "variance", spec.run.variance, rule)
+    require(spec.run.variance == "start", "variance", spec.run.variance, rule)
 
 
 def policy_keys(method: AnyMethod) -> set[str]:
     """Keys of the clock, and those of K, that the contact policy of a bound method depends on."""
-    policy, world = method.policy(), method.world
-    more = replace(world.clock, selected=world.selected + 1)
+    policy, context = method.policy(), method.context
+    more = replace(context.clock, selected=context.selected + 1)
     others = {
-        ("selected",): replace(world, clock=more),
-        ("local_steps", "local_steps_unit"): replace(world, local_steps=world.local_steps + 1),
+        ("selected",): replace(context, clock=more),
+        ("local_steps", "local_steps_unit"): replace(context, local_steps=context.local_steps + 1),
     }
     read = {key for keys, other in others.items() if _differs(method, other) for key in keys}
     return read | (policy.__dataclass_fields__.keys() - OPEN_KEYS)
 
 
-def _differs(method: AnyMethod, world: World) -> bool:
+def _differs(method: AnyMethod, context: Context) -> bool:
     """Whether the contact policy of a bound method is another one in this world."""
     try:
-        return method.bind(world).policy() != method.policy()
+        return method.bind(context).policy() != method.policy()
     except BadInput:  # it looks at what is too much for it
         return True

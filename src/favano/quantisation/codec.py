@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Stack
 
 MOST_BITS = 32
@@ -62,7 +62,7 @@ class Codec(Protocol):
 
 def check_bits(bits: int, least: int = 1) -> None:
     """Refuse a number of bits that no message can have."""
-    need(least <= bits <= MOST_BITS, "bits", bits, f"need {least}..{MOST_BITS}")
+    require(least <= bits <= MOST_BITS, "bits", bits, f"need {least}..{MOST_BITS}")
 
 
 def each_tensor(values: Tensor, sizes: Sequence[int]) -> Tensor:

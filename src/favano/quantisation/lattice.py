@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.quantisation.codec import CodedMessages, check_bits
 from favano.types import Stack
 
@@ -39,7 +39,7 @@ class Lattice:
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
-        need(self.scale > 0 and isfinite(self.scale), "scale", self.scale, "need more than 0")
+        require(self.scale > 0 and isfinite(self.scale), "scale", self.scale, "need more than 0")
 
     @property
     def largest(self) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
-from favano.errors import need
+from favano.errors import require
 from favano.quantisation.functions import QuantisedGradient, Rounding
 from favano.quantisation.recipe import FULL, Recipe
 
@@ -141,7 +141,7 @@ def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
         kept = {id(layer) for layer in (*images[:1], *linear[-1:])}
         layers = [layer for layer in layers if id(layer) not in kept]
     name, what = type(module).__name__, f"quantised_layers={recipe.quantised_layers}"
-    need(bool(layers), "model", name, f"has no layer to quantise with {what}")
+    require(bool(layers), "model", name, f"has no layer to quantise with {what}")
     draws = Draws()
     new = {
         id(layer): Quantised(layer, number, recipe, draws).train(layer.training)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.quantisation.codec import check_bits
 from favano.types import Ints
 
@@ -24,7 +24,7 @@ def pack(codes: Ints, bits: int) -> bytes:
     """
     check_bits(bits)
     inside = not len(codes) or (int(codes.min()) >= 0 and int(codes.max()) < 1 << bits)
-    need(inside, "codes", f"{len(codes)} numbers", f"need 0..{(1 << bits) - 1}")
+    require(inside, "codes", f"{len(codes)} numbers", f"need 0..{(1 << bits) - 1}")
     pieces = (codes[first : first + _AT_ONCE] for first in range(0, len(codes), _AT_ONCE))
     return b"".join(_pack_piece(piece, bits) for piece in pieces)
 
@@ -34,12 +34,12 @@ def unpack(data: bytes, bits: int, count: int) -> Ints:
     check_bits(bits)
     size = packed_size(count, bits)
     rule = f"need {size} for {count} codes of {bits} bits"
-    need(len(data) == size, "packed bytes", len(data), rule)
+    require(len(data) == size, "packed bytes", len(data), rule)
     step = packed_size(_AT_ONCE, bits)
     raw = np.frombuffer(data, dtype=np.uint8)
     fill = 8 * size - count * bits
     padded = bool(fill) and int(raw[-1]) & ((1 << fill) - 1) != 0
-    need(not padded, "packed bytes", len(data), f"the last {fill} bits are padding, need zeros")
+    require(not padded, "packed bytes", len(data), f"the last {fill} bits are padding, need zeros")
     codes = np.empty(count, dtype=np.int64)
     for number, first in enumerate(range(0, count, _AT_ONCE)):
         last = min(count, first + _AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from favano.errors import need
+from favano.errors import require
 
 Gradients: TypeAlias = Literal["neural", "weights", "none"]
 ClippedGradients: TypeAlias = Literal["pass", "mask"]
@@ -51,14 +51,16 @@ class Recipe:
         known = (*BITS, FULL)
         for name in ("weight_bits", "activation_bits"):
             bits = getattr(self, name)
-            need(bits in known, name, bits, f"need one of {', '.join(map(str, known))}")
+            require(bits in known, name, bits, f"need one of {', '.join(map(str, known))}")
         levels, samples = self.gradient_levels, self.gradient_samples
-        need(levels in LEVELS, "gradient_levels", levels, f"need {' or '.join(map(str, LEVELS))}")
-        need(samples >= 1, "gradient_samples", samples, "need 1 or more")
+        require(
+            levels in LEVELS, "gradient_levels", levels, f"need {' or '.join(map(str, LEVELS))}"
+        )
+        require(samples >= 1, "gradient_samples", samples, "need 1 or more")
         drawn = self.quantised_gradients != "none"
         rule = "goes with quantised gradients"
-        need(drawn or levels == LEVELS[0], "gradient_levels", levels, rule)
-        need(drawn or samples == 1, "gradient_samples", samples, rule)
+        require(drawn or levels == LEVELS[0], "gradient_levels", levels, rule)
+        require(drawn or samples == 1, "gradient_samples", samples, rule)
 
     @property
     def changes_nothing(self) -> bool:

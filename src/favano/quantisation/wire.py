@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from favano.errors import need
+from favano.errors import require
 from favano.quantisation.codec import Codec, CodedMessages
 from favano.quantisation.packing import pack, packed_size, unpack
 
@@ -30,7 +30,7 @@ def message_bits(codec: Codec, sizes: Sequence[int]) -> int:
 
 def to_bytes(codec: Codec, coded: CodedMessages) -> bytes:
     """One message, (1, d) codes, as bytes."""
-    need(len(coded.codes) == 1, "messages", len(coded.codes), "need 1 at a time")
+    require(len(coded.codes) == 1, "messages", len(coded.codes), "need 1 at a time")
     codes = coded.codes[0].cpu().numpy()
     scalars = coded.scalars[0].cpu().numpy().astype("<f8")
     head = _HEADER.pack(_MAGIC, _NUMBERS[codec.name], codec.bits, len(scalars), len(codes))
@@ -42,21 +42,25 @@ def from_bytes(codec: Codec, data: bytes, sizes: Sequence[int]) -> CodedMessages
 
     Refuses messages of another codec, width or length, and malformed ones.
     """
-    need(len(data) >= _HEADER.size, "message", f"{len(data)} bytes", "is shorter than its header")
+    require(
+        len(data) >= _HEADER.size, "message", f"{len(data)} bytes", "is shorter than its header"
+    )
     magic, number, bits, scalars, count = _HEADER.unpack_from(data)
-    need(magic == _MAGIC, "message", repr(magic), f"need {_MAGIC!r} at the beginning")
+    require(magic == _MAGIC, "message", repr(magic), f"need {_MAGIC!r} at the beginning")
     stated = {value: name for name, value in _NUMBERS.items()}.get(number, f"codec {number}")
-    need(stated == codec.name, "message codec", stated, f"need {codec.name}")
-    need(bits == codec.bits, "message bits", bits, f"need {codec.bits}")
-    need(count == sum(sizes), "message codes", count, f"need {sum(sizes)}")
+    require(stated == codec.name, "message codec", stated, f"need {codec.name}")
+    require(bits == codec.bits, "message bits", bits, f"need {codec.bits}")
+    require(count == sum(sizes), "message codes", count, f"need {sum(sizes)}")
     expected = codec.scalars(len(sizes))
-    need(scalars == expected, "message scalars", scalars, f"need {expected}")
+    require(scalars == expected, "message scalars", scalars, f"need {expected}")
     size = message_bits(codec, sizes) // 8
-    need(len(data) == size, "message", f"{len(data)} bytes", f"need {size}")
+    require(len(data) == size, "message", f"{len(data)} bytes", f"need {size}")
     first = _HEADER.size + 8 * scalars
     numbers = np.frombuffer(data[_HEADER.size : first], dtype="<f8").astype(np.float64)
-    need(bool(np.isfinite(numbers).all()), "message scalars", numbers.tolist(), "need finite ones")
+    require(
+        bool(np.isfinite(numbers).all()), "message scalars", numbers.tolist(), "need finite ones"
+    )
     codes = unpack(data[first:], bits, count)
     most = int(codes.max(initial=0))
-    need(most <= codec.largest, "message code", most, f"need 0..{codec.largest}")
+    require(most <= codec.largest, "message code", most, f"need 0..{codec.largest}")
     return CodedMessages(torch.from_numpy(codes)[None], torch.from_numpy(numbers)[None])

@@ -3,6 +3,8 @@
 from favano.records.bound import BoundRow as BoundRow
 from favano.records.bound import bounds_from_csv as bounds_from_csv
 from favano.records.bound import bounds_to_csv as bounds_to_csv
+from favano.records.client_scores import ClientScores as ClientScores
+from favano.records.client_scores import SpeedScores as SpeedScores
 from favano.records.complexities import Complexity as Complexity
 from favano.records.complexities import complexities_from_csv as complexities_from_csv
 from favano.records.complexities import complexities_to_csv as complexities_to_csv
@@ -42,8 +44,6 @@ from favano.records.participation import participation_to_json as participation_
 from favano.records.run_file import RunFile as RunFile
 from favano.records.run_file import run_from_json as run_from_json
 from favano.records.run_file import run_to_json as run_to_json
-from favano.records.served import ServedRecord as ServedRecord
-from favano.records.served import ServedSpeed as ServedSpeed
 from favano.records.specification import specification_from_toml as specification_from_toml
 from favano.records.summary import AuditRecord as AuditRecord
 from favano.records.summary import RunRecord as RunRecord

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from pydantic import ValidationError
 
-from favano.errors import BadInput, WriteFailed, need
+from favano.errors import BadInput, WriteFailed, require
 from favano.file_sizes import read_limited
 
 SPEC: Final = "spec.toml"
@@ -33,13 +33,13 @@ Parsed = TypeVar("Parsed")
 def as_path(name: str, given: Path | str) -> Path:
     """A path given as text or `Path`; any other value is refused."""
     shown = type(given).__name__
-    need(isinstance(given, Path | str), name, shown, "need a path, as text or pathlib.Path")
+    require(isinstance(given, Path | str), name, shown, "need a path, as text or pathlib.Path")
     return Path(given)
 
 
 def read_file(path: Path, parser: Callable[[str], Parsed]) -> Parsed:
     """Read a file of a result folder; the error of an unreadable or damaged one names it."""
-    need(path.is_file() or not path.exists(), "results", path, "is not a file")
+    require(path.is_file() or not path.exists(), "results", path, "is not a file")
     try:
         text = read_limited(path, "results")
     except OSError as error:

@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from favano.errors import need
+from favano.errors import require
+from favano.records.client_scores import ClientScores
 from favano.records.document import Number, from_json, omitted, spread, to_json
 from favano.records.history import Row
 from favano.records.metric import ACCURACY, LOSS, MetricRecord, leading
-from favano.records.served import ServedRecord
 
 MEAN_MODEL: Final = "mean_model_"
 Status: TypeAlias = Literal["complete", "stopped", "diverged", "partial"]  # the worst last
@@ -50,7 +50,7 @@ class RunRecord:
     wall_seconds: Number = nan  # from the first to the last update
     mean_model: Mapping[str, Number] = spread(MEAN_MODEL)  # its metrics and its loss
     refused_updates: int = 0  # because of NaN or infinity
-    wrapped_messages: int = 0  # beyond the radius of the lattice, so decoded wrongly
+    decoding_failures: int = 0  # beyond the radius of the lattice, so decoded wrongly
     cause: str | None = omitted(None)  # why it ended before the horizon, if by NaN or infinity
 
     @property
@@ -69,7 +69,7 @@ def final_values(
     """The value of each run: of a metric by its name, by default of the leading one."""
     known = [*(metric.name for metric in metrics), LOSS.name]
     chosen = leading(metrics).name if name is None else name
-    need(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
+    require(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
     return [run.value(chosen) for run in runs]
 
 
@@ -152,7 +152,7 @@ class Summary:
     trace: str | None = None  # digest of the recorded step times
     title: str | None = None  # the method's name in print
     source: str | None = None  # digest of the file of a user's method
-    served: ServedRecord | None = None  # how well the first seed's final model serves the clients
+    served: ClientScores | None = None  # how well the first seed's final model serves the clients
 
 
 def summary_to_json(summary: Summary) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from favano.records import RunRecord
 from favano.report.digest_check import DigestCheck
 from favano.report.result import Result
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 from favano.report.table import finished, reference
 from favano.report.wording import counted, listed, significant
 
 
-def caveats(settings: Sequence[Setting], titles: Collection[str]) -> list[str]:
+def caveats(settings: Sequence[ReportSetting], titles: Collection[str]) -> list[str]:
     """One sentence for each thing that is missing, partial, refused or not recorded."""
     lines = []
     for setting in settings:
@@ -71,7 +71,7 @@ def _not_finite(result: Result) -> Iterator[str]:
         yield f"{result.title} diverged after the horizon."
 
 
-def _of_setting(setting: Setting, titles: Collection[str]) -> Iterator[str]:
+def _of_setting(setting: ReportSetting, titles: Collection[str]) -> Iterator[str]:
     there = [result for result in setting.results if result.runs]
     if silent := [result.title for result in there if result.participation is None]:
         yield f"{listed(silent)}: no participation.json, so it is not known who trained the model."

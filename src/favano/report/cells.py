@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from favano.records import LOSS
 from favano.report.metric_words import gap_unit, heading, signed_with_spread, with_spread
 from favano.report.result import Result
-from favano.report.table import Spread, over, paired, reference
+from favano.report.table import ValueSpread, over, paired, reference
 from favano.report.wording import DASH, fixed, significant
 
 _COUNTS = {
@@ -55,7 +55,7 @@ def cells(result: Result, against: Result | None) -> dict[str, str]:
     }
 
 
-def _loss(spread: Spread, *, leads: bool) -> str:
+def _loss(spread: ValueSpread, *, leads: bool) -> str:
     """A loss to three decimals; where it leads, as metrics are said."""
     if leads or not math.isfinite(spread.mean):
         return with_spread(LOSS, spread)

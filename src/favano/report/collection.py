@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 
-from favano.errors import need
+from favano.errors import require
 from favano.records.folder import HISTORY, SPEC
 from favano.report.archive import read_archive, run_files
 from favano.report.result import Result, read_result
@@ -23,14 +23,14 @@ def collect(paths: Sequence[Path]) -> list[Result]:
     Paths keep their order; the results of one parent are sorted by folder, with `favano` first.
     A subfolder with a specification but no history is listed as missing.
     """
-    need(len(paths) > 0, "results", "", "need at least one folder")
+    require(len(paths) > 0, "results", "", "need at least one folder")
     folders = [folder for path in paths for folder in result_folders(path)]
     results = [result for folder in folders for result in _results(folder)]
     seen: set[Path] = set()
     for result in results:
-        need(result.folder.resolve() not in seen, "results", result.folder, "given twice")
+        require(result.folder.resolve() not in seen, "results", result.folder, "given twice")
         seen.add(result.folder.resolve())
-    return told_apart(results)
+    return disambiguated(results)
 
 
 def _results(folder: Path) -> list[Result]:
@@ -40,13 +40,13 @@ def _results(folder: Path) -> list[Result]:
 
 def result_folders(path: Path) -> list[Path]:
     """The folder itself if it holds a result or run files, or those below it, `favano` first."""
-    need(path.is_dir(), "results", path, "no such folder")
+    require(path.is_dir(), "results", path, "no such folder")
     if all((path / file).exists() for file in _FILES) or run_files(path):
         return [path]
     folders = _below(path)
     files = "spec.toml and history.csv, or runs/ of favano reproduce"
     rule = f"holds no result (need {files}, here or in its subfolders)"
-    need(bool(folders), "results", path, rule)
+    require(bool(folders), "results", path, rule)
     return folders
 
 
@@ -57,7 +57,7 @@ def _below(path: Path) -> list[Path]:
     for folder in sorted(folders, key=lambda folder: (folder.name != "favano", folder.name)):
         if any((folder / file).exists() for file in _FILES):
             there = (folder / SPEC).exists()
-            need(there, "results", folder, "history.csv without spec.toml")
+            require(there, "results", folder, "history.csv without spec.toml")
             results.append(folder)
         elif run_files(folder):
             results.append(folder)
@@ -86,7 +86,7 @@ def setting(result: Result, key: str) -> str:
     return str(value)
 
 
-def told_apart(results: Sequence[Result]) -> list[Result]:
+def disambiguated(results: Sequence[Result]) -> list[Result]:
     """The results, with distinct names for those of the same method."""
     groups: dict[str, list[Result]] = {}
     for result in results:

@@ -168,8 +168,8 @@ def line_looks(lines: Names) -> dict[str, Look]:
     variant.
 
     >>> names = {key: key for key in ("s = 5, 32 bits", "s = 5, QNN", "s = 9, QNN")}
-    >>> found = list(line_looks(names).values())
-    >>> found[0].colour == found[1].colour != found[2].colour, [look.dash for look in found]
+    >>> looks = list(line_looks(names).values())
+    >>> looks[0].colour == looks[1].colour != looks[2].colour, [look.dash for look in looks]
     (True, [0, 1, 1])
     """
     own = looks(lines)

@@ -9,7 +9,7 @@ from html import escape
 from favano.report.cells import cells, columns, difference_words
 from favano.report.fragments import name, table
 from favano.report.palette import Look
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 from favano.report.table import reference
 from favano.report.wording import DASH
 
@@ -17,12 +17,12 @@ _FIT = 6  # settings that fit on a screen
 _COLUMNS = 8  # the same for columns of final numbers
 
 
-def final_tables(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def final_tables(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """The final numbers of every result, with differences against the first method."""
     return "".join(_final(index, setting, looks) for index, setting in enumerate(settings))
 
 
-def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
+def _final(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str:
     against, headings = reference(setting.results), columns(setting.results)
     rows = []
     for result in setting.results:
@@ -33,7 +33,7 @@ def _final(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
     return _scrolled(made, caption) if len(headings) > _COLUMNS else made
 
 
-def overview(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def overview(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """The leading metric of every method in every setting; nothing if there is one setting."""
     if len(settings) < 2:
         return ""
@@ -56,7 +56,7 @@ def _scrolled(whole: str, caption: str) -> str:
     return f'<div class="wide" role="region" tabindex="0" aria-label="{label}">{whole}</div>'
 
 
-def _leading(settings: Sequence[Setting]) -> str:
+def _leading(settings: Sequence[ReportSetting]) -> str:
     """The metric of an overview."""
     first, *others = dict.fromkeys(setting.results[0].leading for setting in settings)
     if others:
@@ -64,7 +64,7 @@ def _leading(settings: Sequence[Setting]) -> str:
     return first.name.capitalize() + (f" in {first.unit}" if first.unit else "")
 
 
-def differences(setting: Setting) -> dict[str, list[str]]:
+def differences(setting: ReportSetting) -> dict[str, list[str]]:
     """The column of differences against each method that has numbers, by its title."""
     return {
         against.title: [difference_words(result, against) for result in setting.results]

@@ -7,7 +7,7 @@ from html import escape
 
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 
 
 def swatch(look: Look) -> str:
@@ -31,7 +31,7 @@ def name(result: Result, look: Look) -> str:
     return f'<span class="name">{swatch(look)}<span>{title}</span></span>'
 
 
-def heading(setting: Setting) -> str:
+def heading(setting: ReportSetting) -> str:
     """The heading of a setting; a single setting has none."""
     return f"<h3>{escape(setting.title)}</h3>" if setting.title else ""
 

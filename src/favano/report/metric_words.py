@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import fmean
 
 from favano.records import ACCURACY, MetricRecord, leading
-from favano.report.table import Spread
+from favano.report.table import ValueSpread
 from favano.report.wording import DASH, fixed, percent, signed, significant
 
 _PERCENT = "%"
@@ -73,14 +73,14 @@ def gap_unit(metric: MetricRecord) -> str:
     return "points" if metric.unit == _PERCENT else metric.unit
 
 
-def with_spread(metric: MetricRecord, spread: Spread) -> str:
+def with_spread(metric: MetricRecord, spread: ValueSpread) -> str:
     """Mean and standard deviation over seeds."""
     if not isfinite(spread.mean):
         return number(metric, spread.mean)
     return f"{number(metric, spread.mean)} ± {_deviation(metric, spread)}"
 
 
-def signed_with_spread(metric: MetricRecord, spread: Spread) -> str:
+def signed_with_spread(metric: MetricRecord, spread: ValueSpread) -> str:
     """A difference with its sign and standard deviation."""
     if not isfinite(spread.mean):
         return number(metric, spread.mean)
@@ -97,6 +97,6 @@ def level(metric: MetricRecord, value: float, other: float) -> bool:
     return number(metric, value) == number(metric, other)
 
 
-def _deviation(metric: MetricRecord, spread: Spread) -> str:
+def _deviation(metric: MetricRecord, spread: ValueSpread) -> str:
     """A standard deviation; one seed has none."""
     return DASH if spread.count < 2 else number(metric, spread.deviation)

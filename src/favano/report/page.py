@@ -11,9 +11,10 @@ from pathlib import Path
 from string import Template
 
 from favano import __version__
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.records.folder import replace_together
 from favano.report.caveats import caveats, digest_sentences
+from favano.report.client_scores import CLIENT_SCORES_LINK, client_scores
 from favano.report.curves import Measure, measures
 from favano.report.digest_check import DIGESTS_AGREE
 from favano.report.final_tables import final_tables, overview
@@ -22,8 +23,7 @@ from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
 from favano.report.payload import payload
 from favano.report.result import Result
-from favano.report.served import SERVED_LINK, served
-from favano.report.settings import Setting, by_setting
+from favano.report.settings import ReportSetting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
@@ -33,7 +33,7 @@ _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "pag
 
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
     """Write the page, completely or not at all; the first result is the reference."""
-    need(len(results) > 0, "results", "", "need at least one result")
+    require(len(results) > 0, "results", "", "need at least one result")
     text = render(results, title)
     try:
         replace_together(path.parent, {path.name: text})
@@ -70,8 +70,8 @@ def render(results: Sequence[Result], title: str) -> str:
         places=_options({str(index): each.title for index, each in enumerate(settings)}),
         several=_useful(len(settings) > 1),
         shares=shares(settings, looks),
-        served=served(settings, looks),
-        served_link=SERVED_LINK if any(result.served for result in everything) else "",
+        served=client_scores(settings, looks),
+        served_link=CLIENT_SCORES_LINK if any(result.served for result in everything) else "",
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),
@@ -95,12 +95,12 @@ def _choices(shown: Mapping[str, Measure]) -> str:
     )
 
 
-def _finding(setting: Setting) -> str:
+def _finding(setting: ReportSetting) -> str:
     place = f"<strong>{escape(setting.title)}.</strong> " if setting.title else ""
     return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>'
 
 
-def _caveats(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def _caveats(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """The section on what is missing; empty if nothing is."""
     items = "".join(f"<li>{escape(line)}</li>" for line in caveats(settings, looks))
     if not items:
@@ -161,7 +161,7 @@ def _legend(results: Sequence[Result], looks: Mapping[str, Look]) -> str:
     return "".join(entries)
 
 
-def _curves(settings: Sequence[Setting]) -> str:
+def _curves(settings: Sequence[ReportSetting]) -> str:
     """One empty figure per setting, which the script fills with curves."""
     return "".join(
         f'<figure class="chart" data-chart="curves" data-setting="{index}">'

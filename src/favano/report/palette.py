@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Final
 
 from favano.methods import our_methods
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 
 # On white; --c0 to --c6 in page.css. The hues of Okabe and Ito, adjusted for contrast.
 COLOURS: Final = ("#0072b2", "#c04f00", "#007a59", "#ad4f86", "#8a5e00", "#2b2d31", "#6b5fb5")
@@ -64,9 +64,9 @@ def _fixed(number: int) -> Look:
 
 
 _KNOWN: Mapping[str, Look] = {
-    name: _fixed(method.look)
+    name: _fixed(method.plot_style)
     for method in our_methods().values()
-    if method.look is not None
+    if method.plot_style is not None
     for name in (method.name, method.title)
 }
 _TAKEN = {(look.colour, look.dash) for look in _KNOWN.values()}
@@ -108,6 +108,6 @@ def _from(pairs: Sequence[tuple[int, int]], start: int) -> list[tuple[int, int]]
     return [*pairs[place:], *pairs[:place]]
 
 
-def methods(settings: Sequence[Setting]) -> dict[str, Look]:
+def methods(settings: Sequence[ReportSetting]) -> dict[str, Look]:
     """Looks of the methods on a page by title, in order of appearance."""
     return looks(result.title for each in settings for result in each.results)

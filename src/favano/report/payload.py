@@ -7,20 +7,20 @@ import math
 from collections.abc import Mapping, Sequence
 
 from favano.records import finite
+from favano.report.client_scores import points
 from favano.report.curves import Measure, curve, measures
 from favano.report.final_tables import differences
 from favano.report.metric_words import gap_unit, heading
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.served import points
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 from favano.types import Floats
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def payload(
-    settings: Sequence[Setting], looks: Mapping[str, Look], shown: Mapping[str, Measure]
+    settings: Sequence[ReportSetting], looks: Mapping[str, Look], shown: Mapping[str, Measure]
 ) -> str:
     """All curves and clients as one JSON text, which cannot end the element around it.
 

@@ -23,7 +23,7 @@ from favano.report.paper_comparison import (
 from favano.report.sheet import Sheet, markdown, tables
 
 
-class Reading(Protocol):
+class PaperReading(Protocol):
     """Another reading of the paper's text."""
 
     @property
@@ -31,7 +31,7 @@ class Reading(Protocol):
         """The reading in words."""
 
 
-class Layout(Protocol):
+class PageLayout(Protocol):
     """The layout of a table or figure, which the files of a folder fill."""
 
     @property
@@ -55,7 +55,7 @@ class Layout(Protocol):
         """The grid of panels (measure, axis) of each picture."""
 
     @property
-    def readings(self) -> Mapping[str, Reading]:
+    def readings(self) -> Mapping[str, PaperReading]:
         """Other readings of the paper's text by key."""
 
     @property
@@ -76,7 +76,7 @@ def read_ledger(path: Path) -> list[Entry]:
     return read_file(path, entries_from_csv) if path.exists() else []
 
 
-def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]:
+def sheets(folder: Path, layout: PageLayout, *, narrow: bool = False) -> list[Sheet]:
     """Every table from the ledgers of a folder; `narrow` for a terminal."""
     beside = beside_paper_long if narrow and layout.paper else beside_paper
     runs, readings, tuning, tuned = (read_ledger(folder / f"{name}.csv") for name in LEDGERS)
@@ -107,7 +107,7 @@ def sheets(folder: Path, layout: Layout, *, narrow: bool = False) -> list[Sheet]
 
 def facts(
     folder: Path,
-    layout: Layout,
+    layout: PageLayout,
     command: str,
     constants: str,
     scale: float,
@@ -139,14 +139,14 @@ def entries_of(folder: Path) -> list[Entry]:
     return list({entry.digest: entry for entry in entries}.values())
 
 
-def document(folder: Path, layout: Layout) -> dict[str, object]:
+def document(folder: Path, layout: PageLayout) -> dict[str, object]:
     """Every table, and every run with its numbers, as a JSON document."""
     documents = tables(sheets(folder, layout))
     runs = [entry._asdict() for entry in entries_of(folder)]
     return {"title": layout.title, "folder": str(folder), "tables": documents, "runs": runs}
 
 
-def draw(folder: Path, layout: Layout) -> list[Path]:
+def draw(folder: Path, layout: PageLayout) -> list[Path]:
     """Draw the pictures of a folder as PNG and PDF."""
     from matplotlib import style
 
@@ -162,7 +162,7 @@ def draw(folder: Path, layout: Layout) -> list[Path]:
     return paths
 
 
-def write_readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> Path:
+def write_readme(folder: Path, layout: PageLayout, facts: Mapping[str, str]) -> Path:
     """Write the README of a folder."""
     path = folder / "README.md"
     path.write_text(readme(folder, layout, facts), encoding="utf-8")
@@ -176,7 +176,7 @@ def read_facts(folder: Path) -> dict[str, str]:
     return {name: text for name, _, text in pairs}
 
 
-def readme(folder: Path, layout: Layout, facts: Mapping[str, str]) -> str:
+def readme(folder: Path, layout: PageLayout, facts: Mapping[str, str]) -> str:
     """The text of the README: how the files were made, the pictures, and every table."""
     lines = [f"# {layout.title}", ""]
     lines += [f"- {name}: {text}" for name, text in facts.items()]

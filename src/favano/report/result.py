@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from favano import records
-from favano.errors import need
+from favano.errors import require
 from favano.methods import our_methods
 from favano.records import (
     ACCURACY,
+    ClientScores,
     MetricRecord,
     Participation,
     Row,
     RunRecord,
-    ServedRecord,
     Summary,
     final_values,
     history_from_csv,
@@ -86,7 +86,7 @@ class Result:
     verdict: str | None = None
     method_title: str | None = None
     metrics: tuple[MetricRecord, ...] = (ACCURACY,)
-    served: ServedRecord | None = None
+    served: ClientScores | None = None
     test_samples: int | None = None
     digests: DigestCheck = NOT_CHECKED
 
@@ -151,7 +151,7 @@ def within(spec: Specification, rows: Iterable[Row]) -> tuple[Row, ...]:
 
 def read_result(folder: Path) -> Result:
     """Read one result folder; the error of a file that cannot be read names it."""
-    need(folder.is_dir(), "results", folder, "no such folder")
+    require(folder.is_dir(), "results", folder, "no such folder")
     spec = read_file(folder / SPEC, specification_from_toml)
     name = algorithm_of(spec, folder.name)
     summary = _read_if_there(folder / SUMMARY, summary_from_json)
@@ -160,7 +160,7 @@ def read_result(folder: Path) -> Result:
     metrics = summary.metrics if summary else undescribed(metric_names(history))
     for metric in metrics:
         held = all(metric.name in row.metrics for row in history)
-        need(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {metric.name}")
+        require(held, "results", folder / HISTORY, f"lacks a metric of {SUMMARY}: {metric.name}")
     return Result(
         name=name,
         folder=folder,

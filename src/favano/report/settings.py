@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from favano.report.collection import NOT_SET, setting, told_apart
+from favano.report.collection import NOT_SET, disambiguated, setting
 from favano.report.result import Result
 from favano.report.wording import significant
 
@@ -17,14 +17,14 @@ WORLD = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class ReportSetting:
     """Results that differ in the method only; the title is empty if there is no other setting."""
 
     title: str
     results: tuple[Result, ...]
 
 
-def by_setting(results: Sequence[Result]) -> list[Setting]:
+def by_setting(results: Sequence[Result]) -> list[ReportSetting]:
     """Settings in order of appearance, with new names for the results in each."""
     groups: list[list[Result]] = []
     for result in results:
@@ -35,7 +35,7 @@ def by_setting(results: Sequence[Result]) -> list[Setting]:
         else:
             groups.append([result])
     keys = [key for key in WORLD if len({setting(group[0], key) for group in groups}) > 1]
-    return [Setting(_title(group[0], keys), tuple(told_apart(group))) for group in groups]
+    return [ReportSetting(_title(group[0], keys), tuple(disambiguated(group))) for group in groups]
 
 
 def agree(result: Result, other: Result) -> bool:

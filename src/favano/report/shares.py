@@ -10,21 +10,21 @@ from favano.records import Participation
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 from favano.report.wording import DASH, fixed, percent, significant
 
 
-def shares(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def shares(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """For each setting a table, then a plot of the clients per method."""
     return "".join(_block(index, each, looks, "clients") for index, each in enumerate(settings))
 
 
-def staleness(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def staleness(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """For each setting a histogram per method."""
     return "".join(_block(index, each, looks, "staleness") for index, each in enumerate(settings))
 
 
-def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -> str:
+def _block(index: int, setting: ReportSetting, looks: Mapping[str, Look], kind: str) -> str:
     known = [
         (place, result, result.participation)
         for place, result in enumerate(setting.results)
@@ -45,7 +45,7 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look], kind: str) -
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
 
 
-def _table(setting: Setting, looks: Mapping[str, Look]) -> str:
+def _table(setting: ReportSetting, looks: Mapping[str, Look]) -> str:
     """Shares of the speeds in contacts, steps and weight, below the fair shares."""
     pairs = [(each, each.participation) for each in setting.results if each.participation]
     speeds = pairs[0][1].speeds

@@ -12,11 +12,11 @@ from favano.report.collection import differing_keys
 from favano.report.fragments import heading, name
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 from favano.report.wording import fixed
 
 
-def specifications(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """Command and full specification of each result; keys that differ on the page are marked."""
     differing = differing_keys([result for setting in settings for result in setting.results])
     parts = []

@@ -14,7 +14,7 @@ from favano.report.settings import agree
 
 
 @dataclass(frozen=True)
-class Spread:
+class ValueSpread:
     """Mean over seeds and standard deviation (ddof = 1; NaN for one seed)."""
 
     mean: float
@@ -22,12 +22,12 @@ class Spread:
     count: int
 
 
-def over(values: Iterable[float]) -> Spread:
+def over(values: Iterable[float]) -> ValueSpread:
     """Mean and standard deviation of at least one value."""
     array = np.array(list(values), dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
-        return Spread(float(array.mean()), deviation, len(array))
+        return ValueSpread(float(array.mean()), deviation, len(array))
 
 
 def reference(results: Sequence[Result]) -> Result | None:
@@ -35,7 +35,7 @@ def reference(results: Sequence[Result]) -> Result | None:
     return next((result for result in results if result.runs), None)
 
 
-def paired(result: Result, other: Result) -> Spread | None:
+def paired(result: Result, other: Result) -> ValueSpread | None:
     """The leading metric of `result` minus that of `other`, over the seeds that both completed.
 
     None if there is no such seed, or if data, fleet or horizon differ: a difference between runs of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from favano.data import is_natural
-from favano.errors import need
+from favano.errors import require
 from favano.methods import AMethod, as_method
 from favano.notices import notice
 from favano.options import options_of
@@ -19,7 +19,7 @@ from favano.records import as_path
 from favano.run.data import split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
-from favano.specification.parts import FleetPart, ProblemPart
+from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
 from favano.specification.spec import Spec, make_spec
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def simulate(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: FleetPart | None = None,
+    fleet: Fleet | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -70,7 +70,7 @@ def simulate(
 def compare(
     methods: Sequence[AMethod] = ("favano", "fedavg", "quafl", "fedbuff"),
     problem: Problem | str = "digits",
-    fleet: FleetPart | None = None,
+    fleet: Fleet | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -83,14 +83,14 @@ def compare(
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
-    need(several, "methods", shown, "need a list of methods")
+    require(several, "methods", shown, "need a list of methods")
     return _run(list(methods), problem, fleet, keys, progress, on_evaluate, checkpoints)
 
 
 def plan(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: FleetPart | None = None,
+    fleet: Fleet | None = None,
     **keys: Unpack[Keys],
 ) -> Plan:
     """The schedule of the first seed without training; arguments as in `simulate`."""
@@ -108,7 +108,7 @@ def plan(
 def _run(
     methods: Sequence[AMethod],
     problem: Problem | str,
-    fleet: FleetPart | None,
+    fleet: Fleet | None,
     keys: Mapping[str, object],
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
@@ -116,7 +116,7 @@ def _run(
 ) -> Comparison:
     given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
-    need(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
+    require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = given.own_data if given.is_own else None
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.run.checkpoints import Checkpoints
@@ -167,7 +167,7 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     if not isinstance(asked, bool | None):
         watches = all(hasattr(asked, name) for name in ("begin", "advance", "end"))
         rule = "need True, False, or an object with the methods begin, advance and end"
-        need(watches, "progress", type(asked).__name__, rule)
+        require(watches, "progress", type(asked).__name__, rule)
         yield asked
         return
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -179,32 +179,31 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
 
 
 def _parts(
-    problem: Problem | str, fleet: FleetPart | None, keys: Mapping[str, object]
-) -> tuple[Problem, FleetPart | None, dict[str, object]]:
+    problem: Problem | str, fleet: Fleet | None, keys: Mapping[str, object]
+) -> tuple[Problem, Fleet | None, dict[str, object]]:
     """The problem and the fleet, with the keys that are theirs, and the other keys."""
     rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
-    need(fleet is None or isinstance(fleet, FleetPart), "fleet", type(fleet).__name__, rule)
+    require(fleet is None or isinstance(fleet, Fleet), "fleet", type(fleet).__name__, rule)
     of_problem, of_fleet = (
-        {key: keys[key] for key in options_of(kind) if key in keys}
-        for kind in (ProblemPart, FleetPart)
+        {key: keys[key] for key in options_of(kind) if key in keys} for kind in (ProblemPart, Fleet)
     )
     for key, value in of_problem.items():
         rule = "belongs to the problem: give it to favano.Problem(...)"
-        need(isinstance(problem, str), key, value, rule)
+        require(isinstance(problem, str), key, value, rule)
         rule = "is the problem, the second argument; with another network, favano.Problem(...)"
-        need(key not in ("dataset", "model"), key, value, rule)
+        require(key not in ("dataset", "model"), key, value, rule)
     for key, value in of_fleet.items():
-        need(fleet is None, key, value, "belongs to the fleet: give it to favano.Fleet(...)")
+        require(fleet is None, key, value, "belongs to the fleet: give it to favano.Fleet(...)")
     given = as_problem(problem)
     rest = {key: keys[key] for key in keys if key not in of_problem and key not in of_fleet}
     return (
         replace(given, **of_problem) if of_problem else given,  # type: ignore[arg-type]
-        FleetPart(**of_fleet) if of_fleet else fleet,  # type: ignore[arg-type]
+        Fleet(**of_fleet) if of_fleet else fleet,  # type: ignore[arg-type]
         rest,
     )
 
 
-def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) -> FleetPart | None:
+def _counted(fleet: Fleet | None, problem: Problem, data: OwnData | None) -> Fleet | None:
     """The fleet, with the number of clients that a natural split has, if it is not given."""
     how = split_of(problem.part)
     if (fleet is not None and fleet.clients is not None) or not is_natural(how):
@@ -215,26 +214,26 @@ def _counted(fleet: FleetPart | None, problem: Problem, data: OwnData | None) ->
         clients = data.traits.clients_by(how)
     else:
         clients = problem.named_data.traits.clients_by(how)
-    return replace(fleet or FleetPart(), clients=clients)
+    return replace(fleet or Fleet(), clients=clients)
 
 
 def _specs(
     methods: Sequence[AMethod],
     problem: Problem,
-    fleet: FleetPart | None,
+    fleet: Fleet | None,
     keys: Mapping[str, object],
 ) -> list[Spec]:
     """Complete specifications; values taken for own data are printed once."""
     made = [as_method(method) for method in methods]
-    need(bool(made), "methods", "[]", "need at least one method")
-    fleet, part = fleet or FleetPart(), problem.part
+    require(bool(made), "methods", "[]", "need at least one method")
+    fleet, part = fleet or Fleet(), problem.part
     asked = []
     for given, method in zip(methods, made, strict=True):
         mine = shared_keys(keys, method, made)
         if given is method:  # an object, which has its options
             for key in options_of(type(method)):
                 rule = f"is an option of the method: give it to {type(method).__name__}(...)"
-                need(key not in mine, key, mine.get(key), rule)
+                require(key not in mine, key, mine.get(key), rule)
         spec = make_spec(mine, type(method))
         chosen = method if given is method else replace(spec.method, label=method.label)
         asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
@@ -248,7 +247,7 @@ def _print_taken(specs: Sequence[Spec]) -> None:
     """Print the values that were filled in, since they were not chosen for these data."""
     taken: dict[str, object] = {}
     for spec in specs:
-        asked = (spec.asked or spec).keys
+        asked = (spec.as_given or spec).keys
         filled = {key: spec.keys.get(key) for key in Preset._fields if asked.get(key) is None}
         taken |= {key: value for key, value in filled.items() if value not in (None, OWN)}
     if taken:

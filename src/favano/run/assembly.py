@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from favano.aggregation import Aggregator, Link
-from favano.errors import need
+from favano.errors import require
 from favano.methods import State
 from favano.metrics import accuracy
 from favano.planning.planned import Planned
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.training import FlatModel, LocalRule, Loss, Task, check_fit, check_inputs, check_single
 from favano.types import Vector
 
@@ -47,7 +47,7 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
     _check_buffers(spec, flat)
     aggregator: Aggregator[State] = Aggregator(
         method,
-        planned.course,
+        planned.timeline,
         flat.layout,
         planned.rates,
         initial,
@@ -56,13 +56,13 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
         link=_link(planned, flat),
         kept=optimiser.kept,
         server=spec.server.optimiser,
-        robust=spec.server.distrust,
+        robust=spec.server.robust_rule,
     )
     rule = LocalRule(
         proximal=spec.training.proximal or 0.0,
         corrected=method.corrects,
         memory=method.memory,
-        step=spec.method.step if method.memory else None,
+        step=spec.method.local_step if method.memory else None,
         optimiser=optimiser,
     )
     return Assembled(task, aggregator, rule)
@@ -72,7 +72,7 @@ def _check_buffers(spec: Spec, flat: FlatModel) -> None:
     """Refuse statistics per client of a network that has none."""
     buffers, name = spec.run.buffers, type(flat.module).__name__
     rule = f"has no effect on {name}, which has no buffers; leave it out"
-    need(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
+    require(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
 
 
 def _link(planned: Planned, model: FlatModel) -> Link | None:
@@ -96,9 +96,11 @@ def codec_of(spec: Spec) -> Codec | None:
     """How models are packed; None: they are not."""
     if spec.run.codec == "none":
         return None
-    bits = given(spec.run.codec_bits)
+    bits = required(spec.run.codec_bits)
     if spec.run.codec == "lattice":
-        return Lattice(bits=bits, scale=given(spec.run.codec_scale), dither=spec.run.codec_dither)
+        return Lattice(
+            bits=bits, scale=required(spec.run.codec_scale), dither=spec.run.codec_dither
+        )
     return MinMax(bits=bits) if spec.run.codec == "min-max" else Qsgd(bits=bits)
 
 
@@ -114,7 +116,7 @@ def initial_vector(
             values is not None and theirs is not None and torch.equal(_bits(values), _bits(theirs))
         )
         rule = f"has another buffer {name} for seed {seed}, and all seeds of a call share it"
-        need(same, "model", type(module).__name__, f"{rule}; simulate one seed at a time")
+        require(same, "model", type(module).__name__, f"{rule}; simulate one seed at a time")
     return own.snapshot()
 
 

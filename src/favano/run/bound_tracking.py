@@ -12,7 +12,7 @@ from favano import theory
 from favano.aggregation import NoSnapshot
 from favano.records import BoundRow, Row
 from favano.run.constants import Point, Probe
-from favano.theory import Problem, Setting
+from favano.theory import TheoryProblem, TheorySetting
 from favano.theory.problem import LARGEST
 from favano.types import Vector
 
@@ -36,7 +36,7 @@ class Tracker:
     """
 
     probe: Probe
-    setting: Setting | None
+    setting: TheorySetting | None
     learning_rate: float
     rows: list[BoundRow] = field(default_factory=list)
     _points: list[Point] = field(default_factory=list)  # where they were measured
@@ -45,7 +45,7 @@ class Tracker:
         """What a checkpoint keeps."""
         return Tracked(self.learning_rate, list(self.rows), list(self._points))
 
-    def go_on_from(self, tracked: Tracked) -> None:
+    def restore(self, tracked: Tracked) -> None:
         """Take over what was saved."""
         if tracked.learning_rate != self.learning_rate:
             raise NoSnapshot("its largest learning rate is another")
@@ -87,17 +87,17 @@ class Tracker:
             gap=problem.gap,
         )
 
-    def _problem(self) -> Problem:
+    def _problem(self) -> TheoryProblem:
         """The largest constants measured so far; a diverged run goes on without bounds."""
         points = [point for point in self._points if all(map(isfinite, point))]
-        return Problem(
+        return TheoryProblem(
             smoothness=_largest(_FLAT, *(each.smoothness for each in points)),
             noise=_largest(*(each.noise for each in points)),
             dissimilarity=_largest(*(each.dissimilarity for each in points)),
             gap=_largest(*(each.loss for each in points[:1])),
         )
 
-    def _bounds(self, problem: Problem, rounds: int) -> tuple[float, float, float]:
+    def _bounds(self, problem: TheoryProblem, rounds: int) -> tuple[float, float, float]:
         """The three forms, infinite if the learning rate does not meet the form's condition."""
         where, rate = self.setting, self.learning_rate
         if where is None or rounds == 0 or rate == 0:
@@ -110,7 +110,7 @@ class Tracker:
             theory.bound_assembled(where, problem, rate, rounds),
         )
 
-    def _potential_bound(self, problem: Problem, steps: int) -> float:
+    def _potential_bound(self, problem: TheoryProblem, steps: int) -> float:
         """Lemma "potential" applied `steps` times to the bound at the last evaluation."""
         where, rate = self.setting, self.learning_rate
         if not self.rows:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from favano.errors import need
+from favano.errors import require
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
 from favano.records.identity import Identity, differing
@@ -73,7 +73,7 @@ class CheckpointFiles:
         rule = (
             f"of another run (differs in {', '.join(names)}); remove them, or choose a new folder"
         )
-        need(not names, "checkpoints", self.folder, rule)
+        require(not names, "checkpoints", self.folder, rule)
 
 
 def _parts(tree: Tree) -> tuple[Identity, Tree]:

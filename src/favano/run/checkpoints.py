@@ -15,7 +15,7 @@ import torch
 
 from favano import __version__
 from favano.aggregation import BeyondTheEnd, NoSnapshot
-from favano.engine import Moment
+from favano.engine import ServerVersion
 from favano.errors import BadInput, NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.notices import notice
@@ -26,7 +26,7 @@ from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
 from favano.specification.digest import flat_keys
 from favano.specification.history_start import files_digest
-from favano.specification.spec import given
+from favano.specification.spec import required
 
 _EVERY = 30.0  # seconds between two checkpoints of a run
 SHARE = 0.02  # of the time may be spent on checkpoints
@@ -82,7 +82,7 @@ class Budget:
         self._cost = seconds
 
 
-class Keeper:
+class CheckpointManager:
     """Saves the runs of one pool, and lets them go on from what was saved."""
 
     def __init__(
@@ -118,7 +118,7 @@ class Keeper:
         going_on = [run for run in self._files if self._resume(run)]
         if going_on:
             first = min(going_on, key=lambda run: run.time)
-            horizon, runs = given(first.planned.spec.run.horizon), "goes on"
+            horizon, runs = required(first.planned.spec.run.horizon), "goes on"
             if len(self._files) > 1:
                 runs = f"{len(going_on)} of {len(self._files)} runs go on, the first"
             self._settings.say(f"{runs} at time {first.time:,.0f} of {horizon:,.0f}")
@@ -129,7 +129,7 @@ class Keeper:
         if content is None:
             return False
         try:
-            run.go_on_from(content)
+            run.restore(content)
         except BeyondTheEnd:
             rule = f"{files.folder} holds checkpoints of a longer run; remove them, or choose"
             horizon = run.planned.spec.run.horizon
@@ -141,18 +141,18 @@ class Keeper:
         self._seen[run] = run.recorder.count
         return True
 
-    def offer(self, run: SeedRun, moment: Moment | NonFiniteUpdate) -> None:
+    def offer(self, run: SeedRun, event: ServerVersion | NonFiniteUpdate) -> None:
         """Save a run at this moment, if it is time."""
-        if isinstance(moment, NonFiniteUpdate):  # the run has ended
+        if isinstance(event, NonFiniteUpdate):  # the run has ended
             self._wait()
         elif run.over:
-            self._save_last(run, moment)
+            self._save_last(run, event)
             self._wait()
             self._files[run].keep(1)
         elif run.aggregator.nearly_over:
-            self._save_last(run, moment)
+            self._save_last(run, event)
         elif self._is_due(run) and self._budget.allows(run.largest_checkpoint):
-            self._save(run, moment)
+            self._save(run, event)
 
     def _is_due(self, run: SeedRun) -> bool:
         interval = self._budget.interval
@@ -160,7 +160,7 @@ class Keeper:
             return self._seen[run] < run.recorder.count
         return self._clock() - self._last[run] >= interval and not self._busy
 
-    def _save_last(self, run: SeedRun, moment: Moment) -> None:
+    def _save_last(self, run: SeedRun, event: ServerVersion) -> None:
         """Save a run before its last update, or else at its end, so that it can be made longer.
 
         With a longer horizon other clients may begin after the last update, but none before it.
@@ -176,26 +176,26 @@ class Keeper:
                 f"{size >> 20} MiB; a longer run would begin anew"
             )
             return
-        self._save(run, moment)
+        self._save(run, event)
         self._not_again.add(run)
 
     @property
     def _busy(self) -> bool:
         return self._writing is not None and not self._writing.done()
 
-    def _save(self, run: SeedRun, moment: Moment) -> None:
-        if moment.version < 0 or run in self._not_again:
+    def _save(self, run: SeedRun, event: ServerVersion) -> None:
+        if event.version < 0 or run in self._not_again:
             return
         self._wait()
         began = self._clock()
         try:
-            content = run.saved(moment, self._machine_seconds(run))
+            content = run.saved(event, self._machine_seconds(run))
         except NoSnapshot as error:
             self._give_up(run, error)
             return
         self._last[run], self._seen[run] = self._clock(), run.recorder.count
         taken = self._last[run] - began
-        self._writing = self._thread.submit(self._write, run, moment.version, content, taken)
+        self._writing = self._thread.submit(self._write, run, event.version, content, taken)
 
     def _machine_seconds(self, run: SeedRun) -> float:
         """The share of a run in the time so far, by local steps."""

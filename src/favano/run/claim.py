@@ -6,14 +6,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from favano.errors import BadInput, WriteFailed, need
+from favano.errors import BadInput, WriteFailed, require
 from favano.records.folder import replace_together
 from favano.records.resumption import RESUME, Resumption, resumption_to_json
 from favano.run.folder_lock import folder_lock, is_locked, made_folder
 from favano.run.result_folder import check_writable
 
 
-class Claim:
+class FolderLock:
     """For a `with` block. The note stays if the block fails, so that the command can go on.
 
     A comparison writes into folders of its folder, so nobody may be at work above or below either.
@@ -30,7 +30,7 @@ class Claim:
         out, note = self._out, self._out / RESUME
         check_writable(out)
         for other in (out.parent, *(path.parent for path in out.glob(f"*/{RESUME}"))):
-            need(not is_locked(other), "out", out, f"another process is at work in {other}")
+            require(not is_locked(other), "out", out, f"another process is at work in {other}")
         with ExitStack() as stack:
             stack.enter_context(self._owning)
             try:

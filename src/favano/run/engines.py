@@ -20,9 +20,9 @@ from favano.training import (
     LaneMaker,
     Lanes,
     LoopTrainer,
-    Made,
     SerialLanes,
     StackLanes,
+    StepsDone,
     WorkerLanes,
     new_stream,
     on_stream,
@@ -91,7 +91,7 @@ def _steps(
                 wait_for_device()  # which is the current one only here, if there are several
 
 
-class Share(NamedTuple):
+class MemoryShare(NamedTuple):
     """How the memory of a GPU is divided."""
 
     runs: int  # open at a time
@@ -99,7 +99,7 @@ class Share(NamedTuple):
     lanes: int  # bytes for everything else
 
 
-def shared(free: int, model: int, clients: int, runs: int, memory: int = 0) -> Share:
+def shared(free: int, model: int, clients: int, runs: int, memory: int = 0) -> MemoryShare:
     """Divide the memory, with a model and a memory for each client of each open run.
 
     Args:
@@ -113,10 +113,10 @@ def shared(free: int, model: int, clients: int, runs: int, memory: int = 0) -> S
     open_runs = min(runs, max(1, most // (held * model + clients * memory)))
     rows = max(1, min(open_runs * held, most // model))
     kept = rows * model + open_runs * clients * memory
-    return Share(open_runs, rows, int((1 - _MARGIN) * free) - kept)
+    return MemoryShare(open_runs, rows, int((1 - _MARGIN) * free) - kept)
 
 
-def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
+def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> MemoryShare:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(flat.vector.device)
     clients = max(run.planned.schedule.clients for run in runs)
@@ -124,7 +124,7 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> Share:
     return shared(free, flat.vector.nbytes, clients, len(runs), memory)
 
 
-def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: Share) -> Iterator[Step]:
+def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: MemoryShare) -> Iterator[Step]:
     """The moments of runs on a GPU; updates and evaluations of many runs are made together."""
 
     def due(run: int, version: int) -> bool:
@@ -165,7 +165,7 @@ def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
     """The plain loop."""
     for number, run in enumerate(runs):
         try:
-            for moment in PlainLoop(run.aggregator, run.trainer).moments():
-                yield Step(number, moment, Made(moment.steps, perf_counter()))
+            for event in PlainLoop(run.aggregator, run.trainer).moments():
+                yield Step(number, event, StepsDone(event.steps, perf_counter()))
         except NonFiniteUpdate as error:
-            yield Step(number, error, Made(0, perf_counter()))
+            yield Step(number, error, StepsDone(0, perf_counter()))

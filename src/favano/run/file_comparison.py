@@ -19,7 +19,7 @@ from torch import Tensor
 from favano.records import Entry
 from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
 from favano.run.row_comparison import note_apart
-from favano.run.statement import RUN_FILE
+from favano.run.stored_result import RUN_FILE
 
 Files: TypeAlias = Mapping[str, str | bytes]  # by name
 Place: TypeAlias = tuple[str | int, ...]  # of a value in a file: names of tables, numbers in lists

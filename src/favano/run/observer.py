@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from favano.errors import need, said
+from favano.errors import format_error, require
 from favano.records import Row
 from favano.records.history import columns
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from favano.run.result import Result
 
 
-class Answer(Enum):
+class ObserverReply(Enum):
     """What an observer may answer."""
 
     STOP = "stop"
 
 
-STOP: Final = Answer.STOP
-Observer: TypeAlias = Callable[[Mapping[str, object]], Answer | None]
+STOP: Final = ObserverReply.STOP
+Observer: TypeAlias = Callable[[Mapping[str, object]], ObserverReply | None]
 
 
 class ObserverFailed(RuntimeError):
     """An observer raised an error; `results` hold the evaluations made until then."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(f"on_evaluate raised {said(error)}")
+        super().__init__(f"on_evaluate raised {format_error(error)}")
         self.error = error
         self.results: list[Result] = []
 
@@ -39,7 +39,7 @@ def wants_to_stop(observer: Observer, method: str, row: Row) -> bool:
     try:
         answer = observer({"method": method, **cells})
         rule = "need None, or favano.STOP to end the run, as the answer"
-        need(answer is None or answer is STOP, "on_evaluate", answer, rule)
+        require(answer is None or answer is STOP, "on_evaluate", answer, rule)
     except Exception as error:
         raise ObserverFailed(error) from error
     return answer is STOP

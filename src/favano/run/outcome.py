@@ -10,7 +10,7 @@ from favano.records import RunRecord
 
 def read_wrongly(runs: Sequence[RunRecord]) -> str | None:
     """A sentence about messages beyond the radius of the lattice, if there were any."""
-    wrapped = sum(run.wrapped_messages for run in runs)
+    wrapped = sum(run.decoding_failures for run in runs)
     if not wrapped:
         return None
     return (

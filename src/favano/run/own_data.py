@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset, default_collate
 from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
 from favano.data.pixels import unit_pixels, white_of
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
 from favano.run.data_digest import parts_of
@@ -75,16 +75,16 @@ def read_data(problem: Problem) -> OwnData:
     rule = "is for data sets that have columns, without collate; leave it out"
     if problem.columns is not None:
         named = _has_columns(problem.train) or _has_columns(problem.test)
-        need(named and problem.collate is None, "columns", problem.columns, rule)
+        require(named and problem.collate is None, "columns", problem.columns, rule)
     mine, theirs = reader.read("train", problem.train), reader.read("test", problem.test)
     _check_classes("test", mine, theirs)
     for name, (inputs, *_) in (("train", mine), ("test", theirs)):
-        need(len(inputs) > 0, name, "no samples", "need at least one")
+        require(len(inputs) > 0, name, "no samples", "need at least one")
         rule = "need a type whose rows PyTorch can pick: uint8, int16, int32, int64 or floats"
-        need(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
+        require(inputs.dtype not in _WIDE, name, inputs.dtype, rule)
         _check_finite(name, inputs, "inputs")
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
-    need(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
+    require(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
     targets = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
     train, test = mine._replace(targets=targets.train), theirs._replace(targets=targets.test)
     for name, part in (("train", train), ("test", test)):
@@ -98,7 +98,7 @@ def read_data(problem: Problem) -> OwnData:
 def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
     """Inputs and targets of one source: a pair, a PyTorch data set, or a Hugging Face data set."""
     inputs, targets, *_ = _Reader(None, None, "").part(name, given)
-    need(len(inputs) > 0, name, "no samples", "need at least one")
+    require(len(inputs) > 0, name, "no samples", "need at least one")
     return inputs, targets
 
 
@@ -106,7 +106,7 @@ def _check_finite(name: str, numbers: Tensor, what: str) -> None:
     """Refuse NaN and infinity; of more than 1 GiB only a part is looked at."""
     for part in parts_of(numbers) if numbers.is_floating_point() else ():
         finite = bool(numbers[part].isfinite().all())
-        need(finite, name, "NaN or infinity", f"need {what} that are finite numbers")
+        require(finite, name, "NaN or infinity", f"need {what} that are finite numbers")
 
 
 def _numbered(
@@ -125,7 +125,7 @@ def _numbered(
             int(part[OWN].max()) + 1 if OWN in part else 0 for part in (owners, theirs)
         )
         rule = f"need the same clients in train, which lists {clients}, or one test set for all"
-        need(clients == tested, "test", f"a list of {tested} clients", rule)
+        require(clients == tested, "test", f"a list of {tested} clients", rule)
     return owners, test_owners
 
 
@@ -172,7 +172,7 @@ def _check_memory(data: OwnData, device: torch.device) -> None:
     tensors = [tensor for part in (data.train, data.test) for tensor in part[:2]]
     size, (free, _) = sum(tensor.nbytes for tensor in tensors), torch.cuda.mem_get_info(device)
     rule = f"need at most {free / 2**30:.1f} GiB, the free memory of {device}, or device=cpu"
-    need(size <= free, "train", f"{size / 2**30:.1f} GiB", rule)
+    require(size <= free, "train", f"{size / 2**30:.1f} GiB", rule)
 
 
 class _Reader(NamedTuple):
@@ -187,7 +187,7 @@ class _Reader(NamedTuple):
         if not is_by_client(given, self.collate):
             return self.part(name, given)
         assert isinstance(given, list)
-        need(len(given) > 0, name, "[]", "need the data of at least one client")
+        require(len(given) > 0, name, "[]", "need the data of at least one client")
         if self.collate is not None:
             samples = [_samples(f"{name}[{client}]", data) for client, data in enumerate(given)]
             sizes = [len(own) for own in samples]
@@ -212,7 +212,7 @@ class _Reader(NamedTuple):
         if hasattr(given, "column_names"):
             rule = "need a data set with a length, not a stream, a set of splits or a bare table"
             whole = _is_map_style(given) and hasattr(given, "with_format")
-            need(whole, name, type(given).__name__, rule)
+            require(whole, name, type(given).__name__, rule)
             if given.format["type"] == "custom":  # a transform, which only samples pass through
                 return Part(*self._stacked(name, given), self._names(given))
             columns = self._columns_of(name, list(given.column_names))
@@ -232,13 +232,13 @@ class _Reader(NamedTuple):
     def _stacked(self, name: str, given: Any) -> tuple[Tensor, Tensor]:
         """Inputs and targets of a data set whose samples are pairs, or dictionaries of columns."""
         samples = _samples(name, given)
-        need(len(samples) > 0, name, "no samples", "need at least one")
+        require(len(samples) > 0, name, "no samples", "need at least one")
         if isinstance(samples[0], Mapping):
             inputs, targets = self._columns_of(name, list(samples[0]))
             samples = [(sample.get(inputs), sample.get(targets)) for sample in samples]
         for place, sample in enumerate(samples):
             masked = isinstance(sample, tuple | list) and any(map(np.ma.is_masked, sample))
-            need(not masked, name, f"sample {place} with a mask", _MASKED)
+            require(not masked, name, f"sample {place} with a mask", _MASKED)
         return _called(default_collate, name, samples)
 
     def _columns_of(self, name: str, present: list[str]) -> Columns:
@@ -251,7 +251,7 @@ class _Reader(NamedTuple):
         chosen = list(self.columns or guess)
         rule = "name those of inputs and targets, as columns=('x', 'y')"
         known = len(chosen) == 2 and set(chosen) <= set(present)
-        need(known, name, f"columns {', '.join(present)}", rule)
+        require(known, name, f"columns {', '.join(present)}", rule)
         return chosen[0], chosen[1]
 
     def _names(self, given: Any) -> dict[str, Names]:
@@ -262,20 +262,22 @@ class _Reader(NamedTuple):
         cells = given.select_columns([column]).with_format(None)[:][column]
         values = np.asarray([-1 if cell is None else cell for cell in cells])
         rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
-        need(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
+        require(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
         return {column: values}
 
 
 def _check_sizes(name: str, sizes: list[int]) -> None:
     for client, size in enumerate(sizes):
-        need(size > 0, f"{name}[{client}]", "no samples", "need at least one for each client")
+        require(size > 0, f"{name}[{client}]", "no samples", "need at least one for each client")
 
 
 def _check_classes(name: str, mine: Part, theirs: Part) -> None:
     """Refuse data sets that number the same classes differently."""
     alike = not (mine.classes and theirs.classes) or mine.classes == theirs.classes
     own, first = (", ".join(part.classes) for part in (theirs, mine))
-    need(alike, name, f"classes {own}", f"need those of the first data set, in its order: {first}")
+    require(
+        alike, name, f"classes {own}", f"need those of the first data set, in its order: {first}"
+    )
 
 
 def _joined(name: str, tensors: list[Tensor]) -> Tensor:
@@ -283,7 +285,7 @@ def _joined(name: str, tensors: list[Tensor]) -> Tensor:
         first, own = tensors[0], f"{tensor.dtype} {tuple(tensor.shape[1:])}"
         alike = tensor.dtype == first.dtype and tensor.shape[1:] == first.shape[1:]
         rule = f"need samples as those of client 0, {first.dtype} {tuple(first.shape[1:])}"
-        need(alike, f"{name}[{client}]", own, rule)
+        require(alike, f"{name}[{client}]", own, rule)
     return torch.cat(tensors)
 
 
@@ -304,7 +306,7 @@ def _is_map_style(given: object) -> bool:
 
 def _samples(name: str, given: Any) -> list[Any]:
     """All samples of a list or a data set, each taken once."""
-    need(_is_map_style(given), name, type(given).__name__, "need a list or data set of samples")
+    require(_is_map_style(given), name, type(given).__name__, "need a list or data set of samples")
     return list(_each(name, given))
 
 
@@ -314,7 +316,9 @@ def _each(name: str, given: Any) -> Iterator[Any]:
         try:
             sample = given[place]
         except Exception as error:
-            raise BadInput(name, type(given).__name__, f"[{place}] raises {said(error)}") from error
+            raise BadInput(
+                name, type(given).__name__, f"[{place}] raises {format_error(error)}"
+            ) from error
         yield sample
 
 
@@ -324,11 +328,11 @@ def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Te
     try:
         made = collate(samples)
     except Exception as error:
-        rule = f"fails on the samples of {name}: {said(error)}"
+        rule = f"fails on the samples of {name}: {format_error(error)}"
         raise BadInput("collate", function, rule) from error
     inputs, targets = _pair(f"collate({name})", made)
     rule = f"makes {len(inputs)} inputs of {len(samples)} samples of {name}: need one of each"
-    need(len(inputs) == len(samples), "collate", function, rule)
+    require(len(inputs) == len(samples), "collate", function, rule)
     return inputs, targets
 
 
@@ -342,12 +346,12 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
         raise BadInput(name, f"{type(given).__name__}{size}", _PAIR)
     inputs, targets = _tensor(name, "inputs", given[0]), _tensor(name, "targets", given[1])
     rule = "need rows of both; a list of samples needs collate=torch.utils.data.default_collate"
-    need(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", rule)
+    require(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", rule)
     rule = "need ordinary tensors: make them, or clone them, outside of inference_mode"
     ordinary = not (inputs.is_inference() or targets.is_inference())
-    need(ordinary, name, "inference tensors", rule)
+    require(ordinary, name, "inference tensors", rule)
     equal = len(inputs) == len(targets)
-    need(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
+    require(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
     return inputs, targets
 
 
@@ -357,9 +361,9 @@ def _tensor(name: str, what: str, given: Any) -> Tensor:
     NumPy's arrays with negative strides and of other byte orders are copied: PyTorch has neither.
     """
     kind = f"{what} in {type(given).__name__}"
-    need(not hasattr(given, "toarray"), name, kind, "need dense arrays, as x.toarray()")
+    require(not hasattr(given, "toarray"), name, kind, "need dense arrays, as x.toarray()")
     values = given.to_numpy() if hasattr(given, "to_numpy") else given  # of data frames
-    need(not np.ma.is_masked(values), name, f"{what} with a mask", _MASKED)
+    require(not np.ma.is_masked(values), name, f"{what} with a mask", _MASKED)
     if isinstance(values, np.ndarray):
         kind = f"{what} of {values.dtype}"
         if min(values.strides, default=0) < 0 or not values.dtype.isnative:
@@ -371,9 +375,9 @@ def _tensor(name: str, what: str, given: Any) -> Tensor:
     except (TypeError, ValueError, RuntimeError):
         raise BadInput(name, kind, _NUMBERS) from None
     odd = tensor.is_nested or tensor.is_quantized or tensor.is_meta
-    need(not odd, name, f"nested, quantised or meta {what}", "need plain tensors of numbers")
+    require(not odd, name, f"nested, quantised or meta {what}", "need plain tensors of numbers")
     dense = tensor.layout == torch.strided
-    need(dense, name, tensor.layout, "need dense tensors, as x.to_dense()")
+    require(dense, name, tensor.layout, "need dense tensors, as x.to_dense()")
     return tensor.detach()
 
 
@@ -386,7 +390,7 @@ def _column(name: str, given: Any, column: str) -> Tensor:
         values = np.asarray(given.select_columns([column]).with_format("numpy")[:][column])
     except Exception as error:  # rows that are missing raise errors of several kinds
         raise BadInput(name, f"column {column}", rule) from error
-    need(values.dtype.kind in "biuf", name, f"column {column}", rule)
+    require(values.dtype.kind in "biuf", name, f"column {column}", rule)
     return _tensor(name, column, values)
 
 
@@ -396,16 +400,16 @@ def _images(name: str, given: Any, column: str) -> Tensor:
     for place, row in enumerate(_each(name, given.select_columns([column]).with_format(None))):
         image, shown = row[column], f"image {place} of column {column}"
         rule = "need an image; datasets.Image() decodes files in bytes"
-        need(hasattr(image, "mode"), name, shown, rule)
+        require(hasattr(image, "mode"), name, shown, rule)
         white = white_of(image)
         rule = f"is of Pillow's kind {image.mode}: need 1, 8 or 16 bits per colour; convert it"
         if white is None:
             raise BadInput(name, shown, rule)
-        pixels = torch.from_numpy(unit_pixels(image, white))
+        own_pixels = torch.from_numpy(unit_pixels(image, white))
         if place == 0:
-            pixels = torch.empty(len(given), *pixels.shape)
-        own, first = tuple(pixels.shape), tuple(pixels.shape[1:])
+            pixels = torch.empty(len(given), *own_pixels.shape)
+        own, first = tuple(own_pixels.shape), tuple(pixels.shape[1:])
         rule = f"has shape {own}, the first {first}: need one shape, or collate="
-        need(own == first, name, shown, rule)
-        pixels[place] = pixels
+        require(own == first, name, shown, rule)
+        pixels[place] = own_pixels
     return pixels

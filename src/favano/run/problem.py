@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.specification.parts import ProblemPart
 from favano.specification.presets import OWN
 
@@ -91,31 +91,31 @@ class Problem:
     def __post_init__(self) -> None:
         for name, other in (("train", "test"), ("test", "train")):
             given = getattr(self, name) is not None or getattr(self, other) is None
-            need(given, name, "None", f"goes with {other}: give both or neither")
+            require(given, name, "None", f"goes with {other}: give both or neither")
         if self.train is not None:
-            need(self.model is not None, "model", "None", "need a network for your own data")
+            require(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
-            need(named, "dataset", self.dataset, "own data were given; leave it out")
+            require(named, "dataset", self.dataset, "own data were given; leave it out")
             unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
             for key, default in unused.items():
                 value = getattr(self, key)
                 rule = "is for data sets by name; prepare your own data"
-                need(value == default, key, value, rule)
+                require(value == default, key, value, rule)
         else:
             rule = "need train and test, your own data"
-            need(self.dataset != OWN, "dataset", OWN, rule)
+            require(self.dataset != OWN, "dataset", OWN, rule)
             for key in ("collate", "columns"):
                 value = getattr(self, key)
-                need(value is None, key, value, "goes with train and test, your own data")
+                require(value is None, key, value, "goes with train and test, your own data")
         dealt = is_by_client(self.train, self.collate) and self.split is not None
         rule = "train is a list per client; leave it out, or give collate= for a list of samples"
-        need(not dealt, "split", _in_short(self.split), rule)
+        require(not dealt, "split", _in_short(self.split), rule)
         rule = "need a network or a function that makes one; data sets by name go to dataset="
-        need(self.model is None or callable(self.model), "model", self.model, rule)
+        require(self.model is None or callable(self.model), "model", self.model, rule)
         rule = "need a function of outputs and targets"
-        need(self.loss is None or callable(self.loss), "loss", self.loss, rule)
+        require(self.loss is None or callable(self.loss), "loss", self.loss, rule)
         place = self.data_dir is None or isinstance(self.data_dir, Path | str)
-        need(place, "data_dir", self.data_dir, "need the path of a folder")
+        require(place, "data_dir", self.data_dir, "need the path of a folder")
         assert self.part  # checks its values
 
     @property
@@ -147,12 +147,12 @@ class Problem:
         rule = "need a name, or a list with the numbers of each client's samples"
         if not isinstance(self.split, Sequence):
             raise BadInput("split", _in_short(self.split), rule)
-        need(len(self.split) > 0, "split", "[]", rule)
+        require(len(self.split) > 0, "split", "[]", rule)
         parts = [np.asarray(part) for part in self.split]
         for client, part in enumerate(parts):
             whole = part.ndim == 1 and (part.dtype.kind in "iu" or part.size == 0)
             whole = whole and not np.ma.is_masked(self.split[client])
-            need(whole, f"split[{client}]", _in_short(self.split[client]), rule)
+            require(whole, f"split[{client}]", _in_short(self.split[client]), rule)
         return [part.astype(np.int64) for part in parts]
 
     @property
@@ -191,5 +191,5 @@ def as_problem(given: Problem | str) -> Problem:
     if isinstance(given, Problem):
         return given
     rule = "need a data set's name or favano.Problem(model, train=..., test=...)"
-    need(isinstance(given, str), "problem", type(given).__name__, rule)
+    require(isinstance(given, str), "problem", type(given).__name__, rule)
     return Problem(dataset=given)

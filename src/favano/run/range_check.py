@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput, said
+from favano.errors import BadInput, format_error
 from favano.run.samples import Samples
 from favano.training import FlatModel, Task
 from favano.training.task import Batch
@@ -56,7 +56,7 @@ def _check(flat: FlatModel, task: Task, name: str, batch: Batch) -> None:
             with torch.enable_grad():
                 loss(output, targets).item()
     except Exception as error:
-        raise BadInput(key, who, f"cannot take {what}: {said(error)}") from error
+        raise BadInput(key, who, f"cannot take {what}: {format_error(error)}") from error
 
 
 def _range(values: Tensor) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 import torch
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import source_digest
 from favano.metrics import client_metrics
 from favano.planning.planned import plan_seed
@@ -30,10 +30,10 @@ from favano.run.result import Result
 from favano.run.row_comparison import RowComparison, Seed
 from favano.run.runner import run_together
 from favano.run.samples import Samples, check_device, in_steps, named_model
-from favano.run.statement import Statement
+from favano.run.stored_result import StoredResult
 from favano.specification.history_start import files_digest, named_files
 from favano.specification.presets import OWN
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.training import check_kernels
 from favano.types import Kernels
 
@@ -59,7 +59,7 @@ class Repetition:
     from_checkpoints: bool
     _samples: dict[object, Samples] = field(init=False, default_factory=dict)
 
-    def repeat(self, stated: Statement, seeds: Mapping[int, Seed]) -> Repeated:
+    def repeat(self, stated: StoredResult, seeds: Mapping[int, Seed]) -> Repeated:
         """Repeat those of these seeds in which nothing is wrong yet, and compare their rows."""
         spec = _with_kernels(stated)
         _check_files(stated, spec)
@@ -93,19 +93,19 @@ class Repetition:
             result.first = plan_seed(steps, seed, samples.traits)
         return Repeated(_as_ended(result, stated), other_tools)
 
-    def _data(self, stated: Statement, spec: Spec) -> Samples:
+    def _data(self, stated: StoredResult, spec: Spec) -> Samples:
         """The data of a result; refused if something that it was made of is not here."""
         problem, part = self.problem, spec.problem
-        need(part.dataset != OWN or problem.is_own, "folder", stated.path, _NOT_NAMED)
-        need(part.model != OWN or problem.model is not None, "folder", stated.path, _NOT_NAMED)
-        need(part.split != OWN or problem.part.split == OWN, "folder", stated.path, _NOT_NAMED)
+        require(part.dataset != OWN or problem.is_own, "folder", stated.path, _NOT_NAMED)
+        require(part.model != OWN or problem.model is not None, "folder", stated.path, _NOT_NAMED)
+        require(part.split != OWN or problem.part.split == OWN, "folder", stated.path, _NOT_NAMED)
         samples = self._loaded(spec)
         known = client_metrics(samples.metrics, spec.run.evaluate_on)
         stated_names = metric_names([row for rows in stated.rows.values() for row in rows])
         alike = stated_names == tuple(metric.name for metric in known)
-        need(alike, "folder", stated.path, _NOT_NAMED)
+        require(alike, "folder", stated.path, _NOT_NAMED)
         rule = f"the data are not those of {stated.path}"
-        need(stated.data in (None, samples.digest), "dataset", part.dataset, rule)
+        require(stated.data in (None, samples.digest), "dataset", part.dataset, rule)
         return samples
 
     def _loaded(self, spec: Spec) -> Samples:
@@ -117,35 +117,35 @@ class Repetition:
         return self._samples[key]
 
 
-def _as_ended(result: Result, stated: Statement) -> Result:
+def _as_ended(result: Result, stated: StoredResult) -> Result:
     """The result of the repeated runs, with those that were interrupted named as such."""
     runs = [
         replace(run, status="partial") if _was_interrupted(stated, run) else run
         for run in result.runs
     ]
-    asked, statuses = given(stated.spec).run.seeds, [run.status for run in runs]
+    asked, statuses = required(stated.spec).run.seeds, [run.status for run in runs]
     if len(runs) < asked:
         statuses.append("partial")
     status = worst(statuses)
-    ended = replace(result, spec=given(stated.spec), runs=runs, status=status)
-    return replace(ended, audit=None, served=None) if status == "partial" else ended
+    ended = replace(result, spec=required(stated.spec), runs=runs, status=status)
+    return replace(ended, audit=None, client_scores=None) if status == "partial" else ended
 
 
-def _was_interrupted(stated: Statement, run: RunRecord) -> bool:
+def _was_interrupted(stated: StoredResult, run: RunRecord) -> bool:
     return run.status == "stopped" and stated.ends[run.seed] == "partial"
 
 
-def _check_files(stated: Statement, spec: Spec) -> None:
+def _check_files(stated: StoredResult, spec: Spec) -> None:
     """Refuse to repeat a run whose files have changed: step times, a split, a method."""
     rule = f"has changed since {stated.path} was made"
-    need(source_digest(spec.method) == stated.source, "algorithm", spec.keys["algorithm"], rule)
+    require(source_digest(spec.method) == stated.source, "algorithm", spec.keys["algorithm"], rule)
     named = ", ".join(named_files(spec))
-    need(files_digest(spec) == stated.files, "files", named, rule)
+    require(files_digest(spec) == stated.files, "files", named, rule)
 
 
-def _with_kernels(stated: Statement) -> Spec:
+def _with_kernels(stated: StoredResult) -> Spec:
     """The specification with the kernels that were used, if they are here."""
-    spec, kernels = given(stated.spec), cast("Kernels | None", stated.tools.kernels)
+    spec, kernels = required(stated.spec), cast("Kernels | None", stated.tools.kernels)
     if kernels is None or spec.run.device != "cpu":
         return spec
     try:
@@ -154,7 +154,7 @@ def _with_kernels(stated: Statement) -> Spec:
         return spec
 
 
-def _other_tools(stated: Statement, spec: Spec) -> str:
+def _other_tools(stated: StoredResult, spec: Spec) -> str:
     """The tools that are not those of the result, in words; empty if the bits must be the same."""
     if spec.run.device != "cpu":
         return "a GPU adds numbers in any order"
@@ -179,7 +179,7 @@ def _note_missing(seed: Seed, otherwise: int) -> None:
 
 
 @contextmanager
-def _oldest_checkpoints(stated: Statement) -> Iterator[Checkpoints]:
+def _oldest_checkpoints(stated: StoredResult) -> Iterator[Checkpoints]:
     """Copies of the oldest checkpoints of a result: nothing may be written beside it."""
     with TemporaryDirectory() as name:
         folder = Path(name) / CHECKPOINTS
@@ -188,5 +188,5 @@ def _oldest_checkpoints(stated: Statement) -> Iterator[Checkpoints]:
             for path in CheckpointFiles(stated.checkpoints, seed).paths()[-1:]:
                 copyfile(path, folder / path.name)
         there = any(folder.iterdir())
-        need(there, "folder", stated.path, "holds no checkpoints; verify it in full")
+        require(there, "folder", stated.path, "holds no checkpoints; verify it in full")
         yield Checkpoints([folder], inf, lambda sentence: None, keep_last=False)

@@ -12,17 +12,17 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator, Link, PerAnswer
+from favano.aggregation import Aggregator, Link, PerUpdate
 from favano.aggregation.link import Messages
-from favano.data import BatchStream, deal
+from favano.data import BatchStream, partition
 from favano.engine import PlainLoop
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import AnyMethod, State, only_trusted
+from favano.methods.context import federation
 from favano.methods.method import Expected
 from favano.methods.robust import Robust
 from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
-from favano.methods.world import federation
 from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
@@ -32,7 +32,7 @@ from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given, make_spec, steps_of
+from favano.specification.spec import Spec, make_spec, required, steps_of
 from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
 from favano.types import Buffers, Ints, Stack, Vector
 
@@ -82,8 +82,8 @@ def replay(
     def expected(jobs: Ints) -> Expected:
         return Expected(trace.positive[jobs], trace.mean[jobs])
 
-    def scales(jobs: Ints) -> PerAnswer:
-        return PerAnswer(trace.scale[jobs], trace.buffer_scale[jobs])
+    def scales(jobs: Ints) -> PerUpdate:
+        return PerUpdate(trace.scale[jobs], trace.buffer_scale[jobs])
 
     rule, layout = trainer.rule, trainer.model.layout
     aggregator: Aggregator[State] = Aggregator(
@@ -101,7 +101,7 @@ def replay(
         scales=scales,
     )
     by_share = trainer if places is None else ShareTrainer(trainer, places)
-    return (moment.server for moment in PlainLoop(aggregator, by_share).moments())
+    return (event.server for event in PlainLoop(aggregator, by_share).moments())
 
 
 def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: int) -> Link | None:
@@ -115,13 +115,13 @@ def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: in
         schedule,
         seed=seed,
         streams=np.arange(schedule.clients),
-        lived=Messages(trace.message.astype(np.int64), whole),
+        timeline=Messages(trace.message.astype(np.int64), whole),
     )
 
 
-def divergence(lived: Vector, simulated: Vector) -> Divergence:
+def divergence(timeline: Vector, simulated: Vector) -> Divergence:
     """Compare two models."""
-    first, two = (model.detach().cpu().numpy() for model in (lived, simulated))
+    first, two = (model.detach().cpu().numpy() for model in (timeline, simulated))
     same = first.dtype == two.dtype and first.tobytes() == two.tobytes()
     distance = np.abs(first.astype(np.float64) - two)
     return Divergence(float(distance.max(initial=0.0)), int((first != two).sum()), same)
@@ -145,21 +145,21 @@ def replayed(
     """The final model that `favano serve` left in a folder, and the models of the replay."""
     for name in (SPEC, FEDERATION, TRACE, INITIAL, MODEL):
         rule = f"lacks {name}; need the folder of a federation that has ended"
-        need((folder / name).is_file(), "trace", folder, rule)
+        require((folder / name).is_file(), "trace", folder, rule)
     with only_trusted(trust):
         spec = read_spec(folder / SPEC)
     trace = load_trace(folder / TRACE)
-    for name, lived, said in (
-        ("clients", trace.schedule.clients, given(spec.fleet.clients)),
+    for name, timeline, said in (
+        ("clients", trace.schedule.clients, required(spec.fleet.clients)),
         ("local_steps", trace.schedule.local_steps, steps_of(spec)),
     ):
-        need(lived == said, "trace", folder / TRACE, f"has {name}={lived}, {SPEC} {said}")
+        require(timeline == said, "trace", folder / TRACE, f"has {name}={timeline}, {SPEC} {said}")
     record = read_file(folder / FEDERATION, federation_from_json)
     method = measured(spec.method).bind(
         federation(
-            given(spec.fleet.clients),
+            required(spec.fleet.clients),
             local_steps=steps_of(spec),
-            selected=given(spec.clock.selected),
+            selected=required(spec.clock.selected),
             tick=record.tick,
             deadline=spec.clock.deadline,
             step_seconds=record.step_seconds,
@@ -173,7 +173,7 @@ def replayed(
         final = torch.cat([final[:first], initial[first:]])
     by_server = spec.server
     rule = "meant another rule before 0.3, on progress without its weight; it is not repeated"
-    need(by_server.distrust is None or not trace.old, "robust", by_server.robust, rule)
+    require(by_server.robust_rule is None or not trace.old, "robust", by_server.robust, rule)
     models = replay(
         trace,
         method,
@@ -181,7 +181,7 @@ def replayed(
         initial,
         places=places,
         server=by_server.optimiser,
-        robust=by_server.distrust,
+        robust=by_server.robust_rule,
         link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
         buffers=spec.run.buffers,
     )
@@ -198,14 +198,18 @@ def _trainer(
     spec: Spec, trace: ContactTrace, method: AnyMethod, data_dir: Path | None
 ) -> tuple[LoopTrainer, Places]:
     """Trains the jobs of all clients, each on the part of the data that it said it has."""
-    samples, seed, clients = load_samples(spec, data_dir), spec.run.seed, given(spec.fleet.clients)
-    parts = deal(samples.traits, clients, given(spec.problem.split), seed)
+    samples, seed, clients = (
+        load_samples(spec, data_dir),
+        spec.run.seed,
+        required(spec.fleet.clients),
+    )
+    parts = partition(samples.traits, clients, required(spec.problem.split), seed)
     shares, places = shares_of(trace)
     for client, number in shares.tolist():
         rule = f"client {client} said that it has this part of the data; need 0..{clients - 1}"
-        need(0 <= number < clients, "trace", number, rule)
+        require(0 <= number < clients, "trace", number, rule)
     held = [parts[number] for number in shares[:, 1].tolist()]
-    size, order = given(spec.problem.batch_size), spec.problem.batch_order
+    size, order = required(spec.problem.batch_size), spec.problem.batch_order
     batches = BatchStream(held, size, seed, shares[:, 0], order)
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
     network = initial_module(named_model(spec, samples), seed)
@@ -215,7 +219,7 @@ def _trainer(
         proximal=spec.training.proximal or 0.0,
         corrected=method.corrects,
         memory=method.memory,
-        step=method.step if method.memory else None,
+        step=method.local_step if method.memory else None,
         optimiser=spec.training.local_optimiser,
     )
     return LoopTrainer(flat, task, rule_of_steps), places
@@ -224,7 +228,7 @@ def _trainer(
 def shares_of(trace: ContactTrace) -> tuple[Ints, Places]:
     """All pairs of a client and a part of the data, (k, 2), and where in it the jobs are."""
     schedule = trace.schedule
-    used = schedule.visit < len(schedule.time)
+    used = schedule.used_by < len(schedule.time)
     columns = [schedule.client[used], trace.partition[used].astype(np.int64)]
     shares, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     jobs = zip(schedule.client[used].tolist(), schedule.first_step[used].tolist(), strict=True)

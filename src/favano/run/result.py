@@ -16,18 +16,18 @@ from favano.records import (
     ACCURACY,
     AuditRecord,
     BoundRow,
+    ClientScores,
     History,
     MetricRecord,
     Row,
     RunRecord,
-    ServedRecord,
     Status,
     as_path,
     final_values,
     up_to,
 )
 from favano.report.metric_words import mean_of, one_line
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.training import NO_TRACE, OF_LOSS, TraceReport
 from favano.types import Kernels
 
@@ -45,7 +45,7 @@ class Result:
     losses: dict[int, dict[str, Tensor]] = field(default_factory=dict)  # parameters of the loss
     bounds: list[BoundRow] = field(default_factory=list)  # with track_bound
     audit: AuditRecord | None = None  # of the first seed, if it ended
-    served: ServedRecord | None = None  # how well the first seed's final model serves each client
+    client_scores: ClientScores | None = None  # of the first seed's final model
     error: NonFiniteUpdate | None = None  # what stopped a run
     first: Planned | None = None  # the plan of the first seed
     interrupted: bool = False  # by Ctrl-C
@@ -67,7 +67,7 @@ class Result:
 
         As in tables: `runs` have the numbers of the last update, which may be later.
         """
-        last = {row.seed: row for row in up_to(self.rows, given(self.spec.run.horizon))}
+        last = {row.seed: row for row in up_to(self.rows, required(self.spec.run.horizon))}
         return final_values(last.values(), self.metrics, metric)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import tomli_w
 
 from favano import __version__, records
-from favano.errors import BadInput, WriteFailed, need
+from favano.errors import BadInput, WriteFailed, require
 from favano.methods import source_digest
 from favano.planning.participation import participation
 from favano.records import Participation, Summary
@@ -30,7 +30,7 @@ from favano.records.identity import differing
 from favano.specification.config import Config, read_config, spec_tables
 from favano.specification.digest import differing_keys
 from favano.specification.history_start import files_digest, named_files
-from favano.specification.optimiser_words import optimiser_words
+from favano.specification.optimiser_words import describe_optimiser
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
 from favano.types import Kernels
@@ -46,7 +46,7 @@ _LENGTHS = {"horizon", "seeds"}  # keys of which a result may get more
 def check_writable(folder: Path, name: str = "out") -> None:
     """Refuse a folder that cannot be written, before any training."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    need(above.is_dir(), name, folder, f"{above} is a file, need a folder")
+    require(above.is_dir(), name, folder, f"{above} is a file, need a folder")
     try:
         with TemporaryDirectory(dir=above):  # some file systems refuse whatever the permissions say
             pass
@@ -58,7 +58,9 @@ def check_folder(folder: Path, spec: Spec) -> None:
     """Refuse a folder that holds another run, or that cannot be written, before any training."""
     check_writable(folder)
     several = not (folder / SUMMARY).exists() and any(folder.glob(f"*/{SUMMARY}"))
-    need(not several, "out", folder, "holds several results; choose a new folder for a single one")
+    require(
+        not several, "out", folder, "holds several results; choose a new folder for a single one"
+    )
     if (folder / SPEC).exists():
         names = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
         _need_equal(folder, names)
@@ -66,29 +68,29 @@ def check_folder(folder: Path, spec: Spec) -> None:
             name = spec.method.name
             named = ", ".join(named_files(spec))
             rule = f"already holds a run of other contents of {named}; choose a new folder"
-            need(files_digest(spec) == held.trace, "out", folder, rule)
+            require(files_digest(spec) == held.trace, "out", folder, rule)
             rule = f"already holds a run of another version of {name}; choose a new folder"
-            need(source_digest(spec.method) == held.source, "out", folder, rule)
+            require(source_digest(spec.method) == held.source, "out", folder, rule)
 
 
 def check_content(folder: Path, result: Result) -> None:
     """Refuse a folder that holds a result of other data, or of another network, loss or metric."""
     if (held := _ended(folder)) is not None:
         same = held.data in (None, result.data)
-        need(same, "out", folder, "already holds a run of other data; choose a new folder")
+        require(same, "out", folder, "already holds a run of other data; choose a new folder")
         _need_equal(folder, differing(held.code or {}, result.code or {}))
 
 
 def check_comparison(folder: Path) -> None:
     """Refuse a folder that holds a single result: those of a comparison would be hidden by it."""
     rule = "holds a single result; choose a new folder for several"
-    need(not (folder / SUMMARY).exists(), "out", folder, rule)
+    require(not (folder / SUMMARY).exists(), "out", folder, rule)
 
 
 def _need_equal(folder: Path, names: Sequence[str]) -> None:
     """Refuse a folder whose run differs in something."""
     rule = f"already holds another run (differs in {', '.join(names)}); choose a new folder"
-    need(not names, "out", folder, rule)
+    require(not names, "out", folder, rule)
 
 
 def _held(folder: Path) -> Config:
@@ -160,7 +162,7 @@ def _read_result(folder: Path, spec: Spec) -> Result:
         runs=list(summary.runs),
         bounds=records.read_file(bound, records.bounds_from_csv) if bound.exists() else [],
         audit=summary.audit,
-        served=summary.served,
+        client_scores=summary.served,
         test_samples=summary.test_samples,
         kernels=cast("Kernels | None", summary.kernels),
         data=summary.data,
@@ -232,13 +234,13 @@ def result_files(result: Result, command: str) -> dict[str, str | bytes]:
         data=result.data,
         test_samples=result.test_samples,
         code=result.code,
-        optimiser=optimiser_words(spec),
+        optimiser=describe_optimiser(spec),
         runs=tuple(result.runs),
         audit=result.audit,
         trace=files_digest(spec),
         title=spec.method.title,
         source=source_digest(spec.method),
-        served=result.served,
+        served=result.client_scores,
     )
     about = {"version": __version__, ORDER: [*tensors]}
     files: dict[str, str | bytes] = {

@@ -10,7 +10,7 @@ from math import isclose
 from favano.records import Row
 from favano.records.history import columns
 from favano.report.digest_check import row_name, same
-from favano.run.observer import STOP, Answer
+from favano.run.observer import STOP, ObserverReply
 
 NOISE = 0.02  # numbers that differ by this share may do so because of rounding
 _LEAST = 0.005  # as may small ones by this
@@ -42,7 +42,7 @@ class RowComparison:
     seeds: Mapping[int, Seed]
     exact: bool  # whether rows must be equal to the bit
 
-    def __call__(self, cells: Mapping[str, object]) -> Answer | None:
+    def __call__(self, cells: Mapping[str, object]) -> ObserverReply | None:
         """Compare a row that was computed again with that of the same time."""
         number, time = cells["seed"], cells["time"]
         assert isinstance(number, int)

@@ -7,7 +7,7 @@ import numpy as np
 from favano.planning.planned import Planned, make_fleet
 from favano.quantisation import quantised
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task, number_type
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.training import (
     FlatModel,
     Task,
@@ -60,4 +60,4 @@ def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> Kerne
 
 def possible_steps(planned: Planned) -> float:
     """Local steps of all clients if none ever waited: the sum of horizon / mean step time."""
-    return given(planned.spec.run.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))
+    return required(planned.spec.run.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))

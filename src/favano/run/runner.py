@@ -12,12 +12,12 @@ from typing import Final
 import torch
 from torch import nn
 
-from favano.errors import need
+from favano.errors import require
 from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run.assembly import initial_vector
-from favano.run.checkpoints import Checkpoints, Keeper
+from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
@@ -30,7 +30,7 @@ from favano.specification.spec import Spec
 from favano.training import (
     FlatModel,
     GradientTrace,
-    Made,
+    StepsDone,
     is_linked,
     one_thread,
     trace_gradients,
@@ -62,7 +62,7 @@ def run_together(
     workers: int | None = None,
     finished: Callable[[Result], None] = lambda result: None,
     on_evaluate: Observer | None = None,
-    on_steps: Callable[[Made], None] = lambda made: None,
+    on_steps: Callable[[StepsDone], None] = lambda made: None,
     audits: bool = True,
     checkpoints: Checkpoints | None = None,
     earlier: Mapping[int, Result] = NOTHING,
@@ -80,7 +80,7 @@ def run_together(
     over. `seeds` are those of each specification to run, by default all.
     """
     inference = torch.is_inference_mode_enabled()
-    need(not inference, "inference_mode", inference, "training needs gradients; leave it first")
+    require(not inference, "inference_mode", inference, "training needs gradients; leave it first")
     complete = [resolve(spec) for spec in specs]
     results = [
         replace(earlier[number], spec=spec)
@@ -96,13 +96,13 @@ def run_together(
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
     rule = "must be the same, with all its options, for all runs"
-    need(alike, "quantise", results[0].spec.training.quantise, rule)
+    require(alike, "quantise", results[0].spec.training.quantise, rule)
     module, loss = initial_module(model, planned[0][1].seed), samples.loss
     network = quantised(module, recipe)
     dtype = number_type(network, samples)
     linked = network is not module and is_linked(module, loss)
     rule = "its layers are replaced, so that no loss or hook may refer to the network"
-    need(not linked, "quantise", results[0].spec.training.quantise, rule)
+    require(not linked, "quantise", results[0].spec.training.quantise, rule)
     flat = FlatModel(network, loss, device=samples.labels.device, dtype=dtype)
     if flat.loss is not loss:
         samples = replace(samples, loss=flat.loss)
@@ -126,7 +126,9 @@ def run_together(
     failed: ObserverFailed | None = None
     if checkpoints is not None:
         folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
-        keeper = Keeper(checkpoints, runs, [folders[id(run.result)] for run in runs], samples)
+        keeper = CheckpointManager(
+            checkpoints, runs, [folders[id(run.result)] for run in runs], samples
+        )
         keeper.resume()
     display.begin(sum(run.steps_left for run in runs))
     try:
@@ -137,9 +139,9 @@ def run_together(
                 if run.began:
                     display.advance(run.label, made, run.time)
                     made = 0
-                run.record(step.moment)
+                run.record(step.event)
                 if keeper is not None:
-                    keeper.offer(run, step.moment)
+                    keeper.offer(run, step.event)
                 ended.check(run)
     except KeyboardInterrupt:
         for run in runs:
@@ -183,9 +185,9 @@ def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None
 def check_earlier(earlier: Result, kernels: Kernels | None, samples: Samples) -> None:
     """Refuse to add seeds with other kernels or data to a result."""
     rule = f"its earlier seeds were trained with {earlier.kernels}; repeat them by --force"
-    need(kernels == earlier.kernels, "kernels", kernels, rule)
+    require(kernels == earlier.kernels, "kernels", kernels, rule)
     same, dataset = earlier.data in (None, samples.digest), earlier.spec.problem.dataset
-    need(
+    require(
         same,
         "dataset",
         dataset,

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Dataset, Preprocessing, Traits, deal, is_natural
+from favano.data import BatchStream, Dataset, Preprocessing, Traits, is_natural, partition
 from favano.data.transforms import to_float
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 from favano.metrics import Metric, accuracy
 from favano.models import build
 from favano.records import ACCURACY
 from favano.rng import torch_seed
 from favano.run.data import load_data
 from favano.run.data_digest import data_digest
-from favano.specification.spec import Spec, given
-from favano.timing import Fleet
+from favano.specification.spec import Spec, required
+from favano.timing import ClientSpeeds
 from favano.training import Loss, Task
 from favano.types import Array, Ints
 
@@ -120,10 +120,12 @@ def kept(raw: Tensor, steps: Preprocessing) -> tuple[Tensor, Preprocessing | Non
     return to_float(raw, steps), None
 
 
-def make_task(spec: Spec, seed: int, fleet: Fleet, samples: Samples) -> Task:
+def make_task(spec: Spec, seed: int, fleet: ClientSpeeds, samples: Samples) -> Task:
     """The data split over the clients for one seed; a split with an empty client is refused."""
-    parts = deal(samples.traits, given(spec.fleet.clients), given(spec.problem.split), seed)
-    size, streams = given(spec.problem.batch_size), fleet.streams
+    parts = partition(
+        samples.traits, required(spec.fleet.clients), required(spec.problem.split), seed
+    )
+    size, streams = required(spec.problem.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
 
@@ -136,12 +138,14 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
     """
     if spec.training.local_steps_unit == "steps":
         return spec
-    how = given(spec.problem.split)
+    how = required(spec.problem.split)
     rule = f"split={how} gives clients epochs of different lengths; count in steps"
     equal = how.partition(":")[0] not in _UNEQUAL and not is_natural(how)
-    need(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
-    epoch = ceil(len(samples.labels) / (given(spec.fleet.clients) * given(spec.problem.batch_size)))
-    steps = epoch * given(spec.training.local_steps)
+    require(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
+    epoch = ceil(
+        len(samples.labels) / (required(spec.fleet.clients) * required(spec.problem.batch_size))
+    )
+    steps = epoch * required(spec.training.local_steps)
     training = replace(spec.training, local_steps=steps, local_steps_unit="steps")
     method, longest = spec.method, "most_local_steps"
     if (most := getattr(method, longest, None)) is not None:
@@ -152,7 +156,7 @@ def in_steps(spec: Spec, samples: Samples) -> Spec:
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:
     """A function that builds the network of a specification for these data."""
     return lambda: build(
-        given(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
+        required(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
     )
 
 
@@ -168,8 +172,10 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         except BadInput:  # of a network by name
             raise
         except Exception as error:
-            raise BadInput("model", name, f"cannot be made: {said(error)}") from error
-    need(isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module")
+            raise BadInput("model", name, f"cannot be made: {format_error(error)}") from error
+    require(
+        isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module"
+    )
     return made
 
 
@@ -178,12 +184,12 @@ def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
     kinds = {parameter.dtype for parameter in module.parameters()}
     name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
     alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
-    need(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
+    require(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
     own, theirs = kinds.pop(), samples.features.dtype
     if samples.preprocessing is not None:  # images, which become float32
         theirs = torch.float32
     rule = f"its weights are {own}, the inputs {theirs}; give both the same type"
-    need(theirs == own or not theirs.is_floating_point, "model", name, rule)
+    require(theirs == own or not theirs.is_floating_point, "model", name, rule)
     return own
 
 
@@ -196,6 +202,6 @@ def check_device(name: str) -> torch.device:
     if device.type == "cuda":
         # Tensors of many sizes would fragment blocks of fixed size.
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-        need(torch.cuda.is_available(), "device", name, "PyTorch sees no CUDA device here")
-        need((device.index or 0) < torch.cuda.device_count(), "device", name, "no such device")
+        require(torch.cuda.is_available(), "device", name, "PyTorch sees no CUDA device here")
+        require((device.index or 0) < torch.cuda.device_count(), "device", name, "no such device")
     return device

@@ -8,7 +8,14 @@ from time import perf_counter
 from typing import NamedTuple
 
 from favano.aggregation import KINDS, Kinds, NoSnapshot, Snapshot, named_kinds, pack, unpack
-from favano.engine import Moment, Observation, Recorded, Recorder, evaluation_times, live_models
+from favano.engine import (
+    Observation,
+    Recorded,
+    Recorder,
+    ServerVersion,
+    evaluation_times,
+    live_models,
+)
 from favano.errors import NonFiniteUpdate
 from favano.methods import source_digest
 from favano.metrics import ClientEvaluator, Evaluator
@@ -25,14 +32,14 @@ from favano.run.own_code import digests_of, is_own
 from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import Samples
-from favano.run.served import served
+from favano.run.served import per_client_scores
 from favano.specification.history_start import files_digest, history_start
-from favano.specification.spec import given
+from favano.specification.spec import required
 from favano.training import FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector
 
 
-class Saved(NamedTuple):
+class SavedSeed(NamedTuple):
     """What a checkpoint holds of a run."""
 
     seconds: float  # of training so far
@@ -83,7 +90,7 @@ class SeedRun:
             calibration,
             samples.metrics,
         )
-        held = client_samples(samples, task, given(spec.problem.split), flat.vector.dtype)
+        held = client_samples(samples, task, required(spec.problem.split), flat.vector.dtype)
         self.clients = ClientEvaluator(self.evaluate, held, spec.run.evaluate_on == "both")
         self.judge = self.evaluate if spec.run.evaluate_on == "test" else self.clients
         last_update = float(schedule.time[-1:].sum())
@@ -93,7 +100,9 @@ class SeedRun:
         self.recorder = Recorder(
             self.aggregator,
             seed,
-            evaluation_times(given(spec.run.horizon), given(spec.run.evaluate_every), last_update),
+            evaluation_times(
+                required(spec.run.horizon), required(spec.run.evaluate_every), last_update
+            ),
             self.judge.measure,
             live,
             tuple(metric.name for metric in result.metrics),
@@ -134,23 +143,23 @@ class SeedRun:
     def over(self) -> bool:
         """Whether the run has ended."""
         ended = self.failed or self.aggregator.stopped
-        return ended or self.reached == self.aggregator.course.updates - 1
+        return ended or self.reached == self.aggregator.timeline.updates - 1
 
-    def record(self, moment: Moment | NonFiniteUpdate) -> None:
+    def record(self, event: ServerVersion | NonFiniteUpdate) -> None:
         """Record a moment of the run."""
-        if isinstance(moment, NonFiniteUpdate):
-            about = moment.clients, moment.server_step, moment.time
+        if isinstance(event, NonFiniteUpdate):
+            about = event.clients, event.server_step, event.time
             error = NonFiniteUpdate(*about, self.label)
             self._cause = error.cause
             self.result.status, self.result.error = "partial", error
             self.failed = True
             return
-        self.reached = moment.version
+        self.reached = event.version
         if not self.began:
             self.began = perf_counter() - self._before
-        self.steps += moment.steps
+        self.steps += event.steps
         told = self.recorder.count
-        self.recorder.observe(moment)
+        self.recorder.observe(event)
         self._keep_final()
         if self.observer is not None:
             self._tell(self.observer, told)
@@ -161,7 +170,7 @@ class SeedRun:
     def _keep_final(self) -> None:
         """Keep the model of the final numbers: a last round may end after the horizon."""
         count, last = self.recorder.count, self.recorder.last
-        before = count and self.recorder.times[count - 1] <= given(self.result.spec.run.horizon)
+        before = count and self.recorder.times[count - 1] <= required(self.result.spec.run.horizon)
         if before and last is not None:
             self._final = last.server
 
@@ -177,7 +186,7 @@ class SeedRun:
     def time(self) -> float:
         """Simulated time of the last update."""
         version = self.aggregator.version
-        return 0.0 if version < 0 else self.aggregator.course.time(version)
+        return 0.0 if version < 0 else self.aggregator.timeline.time(version)
 
     @property
     def steps_left(self) -> int:
@@ -194,35 +203,35 @@ class SeedRun:
         """Raise `NoSnapshot` if the state of the method is known not to be plain data."""
         pack(self.aggregator.state, self._kinds)
 
-    def saved(self, moment: Moment, machine_seconds: float) -> Tree:
+    def saved(self, event: ServerVersion, machine_seconds: float) -> Tree:
         """The run at this moment, as plain data, and its machine time since it began here."""
-        saved = Saved(
+        saved = SavedSeed(
             perf_counter() - self.began,
             self._machine_before + machine_seconds,
-            moment.snapshot(),
+            event.snapshot(),
             self.recorder.saved(),
             None if self.tracker is None else self.tracker.saved(),
         )
         return pack(saved, self._kinds)
 
-    def go_on_from(self, content: Tree) -> None:
+    def restore(self, content: Tree) -> None:
         """Go on from what was saved; `NoSnapshot` if this cannot be, and nothing is changed."""
         try:
             saved = unpack(content, self._kinds, self.flat.vector)
-            assert isinstance(saved, Saved)
+            assert isinstance(saved, SavedSeed)
         except (AssertionError, KeyError, TypeError, ValueError):
             raise NoSnapshot("its content is not that of a checkpoint") from None
         if self.tracker is not None and saved.tracked is not None:
-            self.tracker.go_on_from(saved.tracked)
-        self.aggregator.go_on_from(saved.snapshot)
+            self.tracker.restore(saved.tracked)
+        self.aggregator.restore(saved.snapshot)
         self.reached = saved.snapshot.version
-        self.recorder.go_on_from(saved.recorded, self.reached)
+        self.recorder.restore(saved.recorded, self.reached)
         self._keep_final()
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
         self._before, self._machine_before = saved.seconds, saved.machine_seconds
-        known = self.aggregator.course.known
-        self._steps_before = int(known.steps[known.visit <= self.reached].sum())
+        known = self.aggregator.timeline.known
+        self._steps_before = int(known.steps[known.used_by <= self.reached].sum())
         self.result.steps_before += self._steps_before
         self.result.seconds_before += self._machine_before
 
@@ -230,7 +239,7 @@ class SeedRun:
     def _kinds(self) -> Kinds:
         """Named tuples in a checkpoint."""
         own = named_kinds(self.aggregator.state)
-        return {Saved, Recorded, Observation, Tracked, BoundRow, Point, *KINDS, *own}
+        return {SavedSeed, Recorded, Observation, Tracked, BoundRow, Point, *KINDS, *own}
 
     def interrupt(self) -> None:
         """Note Ctrl-C: the result is partial unless the run has ended."""
@@ -257,7 +266,7 @@ class SeedRun:
                 wall_seconds=self.ended - self.began,
                 mean_model=self._score(last.mean),
                 refused_updates=last.refused,
-                wrapped_messages=last.wrapped,
+                decoding_failures=last.wrapped,
                 cause=self._cause,
             )
             self.result.runs.append(record)
@@ -278,8 +287,10 @@ class SeedRun:
         planned, result, first = self.planned, self.result, self.result.first
         if planned.seed != result.spec.run.seed or result.status == "partial":
             return
-        known = self.aggregator.course.complete and planned.linear
+        known = self.aggregator.timeline.complete and planned.linear
         if first is not None and known and result.status != "stopped":
             result.audit = audit(first, first.weights)
         if self._final is not None:
-            result.served = served(planned, self.clients, leading(result.metrics), self._final)
+            result.client_scores = per_client_scores(
+                planned, self.clients, leading(result.metrics), self._final
+            )

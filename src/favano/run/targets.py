@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.training import Loss
 
 
@@ -27,9 +27,9 @@ def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | No
     """
     whole = not (train.is_floating_point() or train.is_complex())
     rule = "need whole numbers as labels; other targets need a loss, as favano.Problem(..., loss=f)"
-    need(whole or loss is not None, "train", train.dtype, rule)
+    require(whole or loss is not None, "train", train.dtype, rule)
     rule = f"need targets like those of train, {_described(train)}"
-    need(_described(test) == _described(train), "test", _described(test), rule)
+    require(_described(test) == _described(train), "test", _described(test), rule)
     if train.is_complex():
         return Targets(train, test.to(train.dtype), 0)
     if not whole or (loss is not None and train.dtype == torch.bool):
@@ -37,7 +37,7 @@ def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | No
         return Targets(train.to(number), test.to(number), 0)
     train, test = train.long(), test.long()
     lowest = int(min(train.min(), test.min()))
-    need(lowest >= 0 or loss is not None, "train", lowest, "need labels from 0 on")
+    require(lowest >= 0 or loss is not None, "train", lowest, "need labels from 0 on")
     classes = int(max(train.max(), test.max())) + 1 if lowest >= 0 else 0
     return Targets(train, test, classes)
 

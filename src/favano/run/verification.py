@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from favano import __version__
-from favano.errors import need
+from favano.errors import require
 from favano.methods import AMethod, as_method, only_trusted
 from favano.records import Row, as_path, run_to_json
 from favano.records.folder import BOUND, MODEL, PARTICIPATION, SPEC, SUMMARY
@@ -21,9 +21,9 @@ from favano.run.result import Result
 from favano.run.result_folder import result_files
 from favano.run.row_comparison import Seed, apart_words
 from favano.run.run_entry import entry_after, entry_before
-from favano.run.statement import RUN_FILE, Statement, contradiction, read_statements
+from favano.run.stored_result import RUN_FILE, StoredResult, contradiction, read_statements
 from favano.specification.config import spec_keys
-from favano.specification.spec import given
+from favano.specification.spec import required
 
 Outcome: TypeAlias = Literal["proved", "agrees", "not proved", "wrong"]
 _EARLY = ("partial", "stopped")
@@ -85,12 +85,14 @@ def verify(
         progress: is told how far the runs are.
     """
     both = chain_only and from_checkpoints
-    need(not both, "from_checkpoints", True, "nothing is computed again with chain_only")
+    require(not both, "from_checkpoints", True, "nothing is computed again with chain_only")
     trusted = [trust] if isinstance(trust, Path | str) else list(trust)
-    need(not (chain_only and trusted), "trust", trusted, "nothing is executed with chain_only")
+    require(not (chain_only and trusted), "trust", trusted, "nothing is executed with chain_only")
     problem_given = Problem() if problem is None else as_problem(problem)
     made = [as_method(method) for method in methods]
-    own = {name: type(method) for method in made for name in (method.name, method.place) if name}
+    own = {
+        name: type(method) for method in made for name in (method.name, method.import_path) if name
+    }
     path = as_path("folder", folder)
     with only_trusted(as_path("trust", file) for file in trusted):
         stated = read_statements(path, own, execute=not chain_only)
@@ -107,7 +109,7 @@ def verify(
     return [*first, replace(last, not_covered=(*last.not_covered, *_other_files(path, stated)))]
 
 
-def _by_digests(stated: Statement, number: int) -> Verdict:
+def _by_digests(stated: StoredResult, number: int) -> Verdict:
     """What the digests say of a seed."""
     rows, wrong = stated.rows.get(number, ()), contradiction(stated, number)
     words = wrong or f"{_rows(len(rows))} and their digests agree"
@@ -117,9 +119,9 @@ def _by_digests(stated: Statement, number: int) -> Verdict:
     return Verdict(stated.path, stated.method, number, len(rows), 0, outcome, words, _BY_DIGESTS)
 
 
-def _by_repetition(stated: Statement, repetition: Repetition) -> list[Verdict]:
+def _by_repetition(stated: StoredResult, repetition: Repetition) -> list[Verdict]:
     """What repeated runs say of each seed, and then of the files."""
-    horizon = given(given(stated.spec).run.horizon)
+    horizon = required(required(stated.spec).run.horizon)
     seeds = {}
     for number in stated.seeds:
         rows, end = stated.rows.get(number, ()), stated.ends.get(number)
@@ -135,7 +137,7 @@ def _by_repetition(stated: Statement, repetition: Repetition) -> list[Verdict]:
     return [*verdicts, _of_files(stated, repeated, seeds)]
 
 
-def _of_seed(stated: Statement, number: int, seed: Seed, repeated: Repeated | None) -> Verdict:
+def _of_seed(stated: StoredResult, number: int, seed: Seed, repeated: Repeated | None) -> Verdict:
     outcome: Outcome = "not proved" if seed.close else "proved"
     if seed.difference is not None:
         outcome, words = "wrong", seed.difference + _other_version(stated)
@@ -152,7 +154,7 @@ def _of_seed(stated: Statement, number: int, seed: Seed, repeated: Repeated | No
     return Verdict(stated.path, stated.method, number, *rest)
 
 
-def _of_files(stated: Statement, repeated: Repeated, seeds: Mapping[int, Seed]) -> Verdict:
+def _of_files(stated: StoredResult, repeated: Repeated, seeds: Mapping[int, Seed]) -> Verdict:
     """Whether the files are those that the repeated runs would write."""
     comparison = FileComparison(exact=not repeated.other_tools)
     made = _files_of(stated, repeated.result)
@@ -176,7 +178,7 @@ def _of_files(stated: Statement, repeated: Repeated, seeds: Mapping[int, Seed]) 
     return Verdict(stated.path, stated.method, None, 0, 0, outcome, words, not_covered)
 
 
-def _files_of(stated: Statement, result: Result) -> Files:
+def _files_of(stated: StoredResult, result: Result) -> Files:
     """What the repeated runs would write, by name."""
     if stated.run_file is None:
         return result_files(result, "favano verify")
@@ -193,24 +195,26 @@ def _files_of(stated: Statement, result: Result) -> Files:
     return {RUN_FILE: run_to_json(made)}
 
 
-def _stated_files(stated: Statement, made: Files) -> Files:
+def _stated_files(stated: StoredResult, made: Files) -> Files:
     """The files of a result; a model file that is much too large is not read."""
     if stated.run_file is not None:
         return stated.texts
     path = stated.path / MODEL
     size, most = path.stat().st_size, len(made[MODEL]) + _MORE
-    need(size <= most, "folder", stated.path, f"holds a {MODEL} of {size:,} bytes, need {most:,}")
+    require(
+        size <= most, "folder", stated.path, f"holds a {MODEL} of {size:,} bytes, need {most:,}"
+    )
     return {**stated.texts, MODEL: path.read_bytes()}
 
 
-def _not_covered(stated: Statement) -> tuple[str, ...]:
+def _not_covered(stated: StoredResult) -> tuple[str, ...]:
     names = (RUN_FILE,) if stated.run_file is not None else (*stated.texts, MODEL)
     fields = [f"{name}: {', '.join(NOT_COVERED[name])}" for name in names if name in NOT_COVERED]
     early = [f"seed {seed}: why it ended" for seed, end in stated.ends.items() if end in _EARLY]
     return (*fields, *early)
 
 
-def _other_files(folder: Path, stated: Sequence[Statement]) -> list[str]:
+def _other_files(folder: Path, stated: Sequence[StoredResult]) -> list[str]:
     """What lies in the folder and in its results, but is looked at by nobody."""
     looked_at = {path for statement in stated for path in statement.files_looked_at}
     above = {parent for path in looked_at for parent in path.parents}
@@ -220,7 +224,7 @@ def _other_files(folder: Path, stated: Sequence[Statement]) -> list[str]:
     return [*names[:_NAMED], *([f"{len(names) - _NAMED} more files"] if names[_NAMED:] else [])]
 
 
-def _other_version(stated: Statement) -> str:
+def _other_version(stated: StoredResult) -> str:
     if stated.version == __version__:
         return ""
     return f" (favano {stated.version or 'of an unknown version'} there, {__version__} here)"

@@ -1,25 +1,25 @@
 """Schedules: who is contacted, when, from which version, after how many steps. NumPy only."""
 
-from favano.schedule.adaptive import Unrolling as Unrolling
-from favano.schedule.course import Course as Course
-from favano.schedule.course import Foreseen as Foreseen
-from favano.schedule.plan import course as course
+from favano.schedule.adaptive import GrowingTimeline as GrowingTimeline
 from favano.schedule.plan import expected_jobs as expected_jobs
 from favano.schedule.plan import plan as plan
+from favano.schedule.plan import timeline as timeline
 from favano.schedule.policies import Adaptive as Adaptive
-from favano.schedule.policies import Arrival as Arrival
 from favano.schedule.policies import AtDeadline as AtDeadline
-from favano.schedule.policies import Barrier as Barrier
+from favano.schedule.policies import Buffered as Buffered
 from favano.schedule.policies import HandOut as HandOut
 from favano.schedule.policies import Interruption as Interruption
 from favano.schedule.policies import Latency as Latency
 from favano.schedule.policies import Policy as Policy
-from favano.schedule.policies import Poll as Poll
+from favano.schedule.policies import Polling as Polling
+from favano.schedule.policies import Rounds as Rounds
 from favano.schedule.policies import RoundTime as RoundTime
 from favano.schedule.policies import StepCount as StepCount
-from favano.schedule.policies import Window as Window
+from favano.schedule.policies import Windowed as Windowed
 from favano.schedule.progress import check_progress_is_known as check_progress_is_known
 from favano.schedule.progress import under_way as under_way
 from favano.schedule.schedule import Schedule as Schedule
 from favano.schedule.schedule import check_schedule as check_schedule
 from favano.schedule.schedule import save_schedule as save_schedule
+from favano.schedule.timeline import PlannedTimeline as PlannedTimeline
+from favano.schedule.timeline import Timeline as Timeline

@@ -16,13 +16,16 @@ import numpy.typing as npt
 from favano.rng import Stream, word
 from favano.schedule.policies import Adaptive
 from favano.schedule.schedule import Schedule, schedule_of
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.timing.ties import in_order, latest
 from favano.types import Floats, Ints
 
 _JOB = np.dtype(
     [
-        *((name, np.int64) for name in ("client", "steps", "base", "visit", "first_step")),
+        *(
+            (name, np.int64)
+            for name in ("client", "steps", "start_version", "used_by", "first_step")
+        ),
         *((name, np.float64) for name in ("begin", "finish", "used", "due")),
     ]
 )
@@ -32,12 +35,12 @@ _OPEN = np.iinfo(np.int64).max  # the update of a job that no known update uses
 Jobs = npt.NDArray[np.void]
 
 
-class Unrolling:
+class GrowingTimeline:
     """A course that grows: it is known up to the next update."""
 
     complete = False
 
-    def __init__(self, policy: Adaptive, fleet: Fleet, horizon: float, seed: int) -> None:
+    def __init__(self, policy: Adaptive, fleet: ClientSpeeds, horizon: float, seed: int) -> None:
         self._policy, self._fleet, self._seed = policy, fleet, seed
         self._last = float(latest(horizon))  # time of an arrival that counts
         self._table = np.zeros(4 * fleet.clients, _JOB)
@@ -56,9 +59,9 @@ class Unrolling:
 
     @property
     def schedule(self) -> Schedule:
-        """The known part, checked once it is whole; valid until the next `go_on`."""
+        """The known part, checked once it is whole; valid until the next `extend`."""
         jobs = self._table[self._order[: self._jobs]]
-        jobs["visit"] = np.minimum(jobs["visit"], self._updates)
+        jobs["used_by"] = np.minimum(jobs["used_by"], self._updates)
         return self._part(jobs, check=self.ended)
 
     @property
@@ -86,7 +89,7 @@ class Unrolling:
         clients = self._fleet.clients
         return np.arange(clients) if version < 0 else np.array([clients + version])
 
-    def go_on(self, steps: Ints | None) -> None:
+    def extend(self, steps: Ints | None) -> None:
         assert steps is not None
         self._known, last = None, self._order[self._updates - 1]
         self._begin(int(self._table["client"][last]), int(steps[0]))
@@ -99,7 +102,7 @@ class Unrolling:
             clients=self._fleet.clients,
             local_steps=self._policy.most_steps,
             time=used,
-            lost=np.zeros(self._updates, dtype=np.int64),
+            wasted_steps=np.zeros(self._updates, dtype=np.int64),
             check=check,
         )
 
@@ -149,5 +152,5 @@ class Unrolling:
         order[update], order[row] = job, moved
         self._row[int(self._table["client"][moved])] = row
         self._table["used"][job] = self._clock
-        self._table["visit"][job] = update
+        self._table["used_by"][job] = update
         self._updates += 1

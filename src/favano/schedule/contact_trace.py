@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.file_sizes import check_archive
-from favano.schedule.lived import NOTES, SCALES, Lived
+from favano.schedule.live_timeline import NOTES, SCALES, LiveTimeline
 from favano.schedule.schedule import Schedule
 from favano.types import Floats, Ints
 
@@ -46,20 +46,20 @@ class ContactTrace:
         return file.getvalue()
 
 
-def trace_of(course: Lived, nodes: Ints) -> ContactTrace:
+def trace_of(timeline: LiveTimeline, nodes: Ints) -> ContactTrace:
     """The trace of what has happened so far."""
-    order = course.order
-    notes = {name: course.noted(name)[order] for name in NOTES}
-    return ContactTrace(course.schedule, nodes=nodes, **notes, old=False)
+    order = timeline.order
+    notes = {name: timeline.noted(name)[order] for name in NOTES}
+    return ContactTrace(timeline.schedule, nodes=nodes, **notes, old=False)
 
 
 def load_trace(path: Path) -> ContactTrace:
     """Read a trace, and check that it could have happened."""
-    need(path.is_file(), "trace", path, "no such file")
+    require(path.is_file(), "trace", path, "no such file")
     try:
         check_archive(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
+            arrays = {_NAMES_OF_0_2.get(name, name): archive[name] for name in archive}
         columns = {column.name: arrays[column.name] for column in _COLUMNS}
         for number in ("clients", "local_steps"):
             columns[number] = int(columns[number])
@@ -68,7 +68,7 @@ def load_trace(path: Path) -> ContactTrace:
         old = not arrays.keys() & set(SCALES)
         arrays = {name: np.ones(jobs) for name in SCALES} | arrays
         notes = {name: np.asarray(arrays[name], dtype=np.float64) for name in NOTES}
-        need(
+        require(
             all(note.shape == (jobs,) for note in notes.values()), "notes", jobs, "need one per job"
         )
         return ContactTrace(schedule, nodes=np.asarray(arrays["nodes"], np.int64), **notes, old=old)
@@ -77,3 +77,4 @@ def load_trace(path: Path) -> ContactTrace:
 
 
 _COLUMNS = fields(Schedule)
+_NAMES_OF_0_2 = {"base": "start_version", "visit": "used_by", "lost": "wasted_steps"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from favano.rng import Stream, bits
-from favano.timing import Fleet, Trace
+from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import before
 from favano.types import Floats, Ints
 
 _BLOCK = 2_000_000  # numbers drawn at once: enough to amortise NumPy, small enough for the cache
 
 
-def random_subsets(fleet: Fleet, size: int, rounds: Ints, seed: int) -> Ints:
+def random_subsets(fleet: ClientSpeeds, size: int, rounds: Ints, seed: int) -> Ints:
     """Uniform subsets without repetition, one per round: (len(rounds), size), ordered by stream.
 
     Each client draws a key for the round and the `size` smallest are taken, so that renumbering
@@ -30,7 +30,9 @@ def random_subsets(fleet: Fleet, size: int, rounds: Ints, seed: int) -> Ints:
     return by_stream[chosen]
 
 
-def step_ends(fleet: Fleet, client: Ints, first: Ints, local_steps: int, seed: int) -> Floats:
+def step_ends(
+    fleet: ClientSpeeds, client: Ints, first: Ints, local_steps: int, seed: int
+) -> Floats:
     """When each of the K steps of a job ends, from the job's start, (m, K).
 
     Its step times are the client's draws from number `first` on.
@@ -39,7 +41,7 @@ def step_ends(fleet: Fleet, client: Ints, first: Ints, local_steps: int, seed: i
     return np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
 
 
-def draws_used(fleet: Fleet, ends: Floats, worked: Floats) -> Ints:
+def draws_used(fleet: ClientSpeeds, ends: Floats, worked: Floats) -> Ints:
     """How many draws are used up by jobs that are stopped after the time `worked`, (m,).
 
     Random draws cost nothing, and a job has K of its own. The lines of a recording are played in

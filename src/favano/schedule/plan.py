@@ -6,21 +6,21 @@ import math
 
 import numpy as np
 
-from favano.errors import need
-from favano.schedule.adaptive import Unrolling
-from favano.schedule.arrival import unroll_arrival
-from favano.schedule.barrier import unroll_barrier
-from favano.schedule.course import Course, Foreseen
-from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll, Window
-from favano.schedule.poll import unroll_poll
+from favano.errors import require
+from favano.schedule.adaptive import GrowingTimeline
+from favano.schedule.buffered import plan_buffered
+from favano.schedule.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
+from favano.schedule.polling import plan_polling
+from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
-from favano.schedule.window import unroll_window
-from favano.timing import Fleet
+from favano.schedule.timeline import PlannedTimeline, Timeline
+from favano.schedule.windowed import plan_windowed
+from favano.timing import ClientSpeeds
 
 _MOST = 10**9  # server steps: more than can be planned
 
 
-def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule:
+def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> Schedule:
     """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
 
     For an adaptive policy this is a forecast in which all jobs keep their first length.
@@ -29,54 +29,54 @@ def plan(policy: Policy, fleet: Fleet, *, horizon: float, seed: int) -> Schedule
     >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
     714
     """
-    need(horizon > 0, "horizon", horizon, "need a positive time")
+    require(horizon > 0, "horizon", horizon, "need a positive time")
     shortest = _shortest_step(policy, fleet)
     rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"
-    need(horizon <= _MOST * shortest, "horizon", horizon, rule)
+    require(horizon <= _MOST * shortest, "horizon", horizon, rule)
     match policy:
-        case Poll():
-            return unroll_poll(policy, fleet, horizon, seed)
-        case Barrier():
-            return unroll_barrier(policy, fleet, horizon, seed)
-        case Arrival():
-            return unroll_arrival(policy, fleet, horizon, seed)
-        case Window():
-            return unroll_window(policy, fleet, horizon, seed)
+        case Polling():
+            return plan_polling(policy, fleet, horizon, seed)
+        case Rounds():
+            return plan_rounds(policy, fleet, horizon, seed)
+        case Buffered():
+            return plan_buffered(policy, fleet, horizon, seed)
+        case Windowed():
+            return plan_windowed(policy, fleet, horizon, seed)
         case Adaptive():
-            unchanged = Arrival(
+            unchanged = Buffered(
                 buffer=1,
                 local_steps=policy.local_steps,
                 hand_out="flush",
                 interaction_time=policy.interaction_time,
                 latency=policy.latency,
             )
-            return unroll_arrival(unchanged, fleet, horizon, seed)
+            return plan_buffered(unchanged, fleet, horizon, seed)
 
 
-def _shortest_step(policy: Policy, fleet: Fleet) -> float:
+def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
     """How long the server steps of the fastest client last, about."""
-    if isinstance(policy, Poll | Window):
+    if isinstance(policy, Polling | Windowed):
         return policy.period
     work = policy.local_steps * float(fleet.mean.min())
-    if isinstance(policy, Barrier):
+    if isinstance(policy, Rounds):
         work = min(work, policy.deadline or work)
     elif policy.latency == "none":
         return work
     return work + policy.interaction_time
 
 
-def expected_jobs(policy: Policy, fleet: Fleet, horizon: float) -> float:
+def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
     """About how many jobs a plan has, which is what it costs."""
     work = policy.local_steps * fleet.mean  # (n,)
     match policy:
-        case Poll():
+        case Polling():
             return policy.selected * horizon / policy.period
-        case Barrier():
+        case Rounds():
             longest = min(float(work.max()), policy.deadline or math.inf)
             return policy.selected * horizon / (longest + policy.interaction_time)
-        case Window():
+        case Windowed():
             return float((horizon / np.maximum(work, policy.period)).sum())
-        case Arrival():
+        case Buffered():
             at_work = policy.concurrency or fleet.clients
             pause = policy.interaction_time if policy.latency == "server" else 0.0
             by_server = policy.buffer * horizon / pause if pause else math.inf
@@ -85,10 +85,10 @@ def expected_jobs(policy: Policy, fleet: Fleet, horizon: float) -> float:
             return float((horizon / work).sum())
 
 
-def course(
-    schedule: Schedule, policy: Policy, fleet: Fleet, *, horizon: float, seed: int
-) -> Course:
+def timeline(
+    schedule: Schedule, policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int
+) -> Timeline:
     """The course of a run: the planned schedule or, for an adaptive policy, one that grows."""
     if isinstance(policy, Adaptive):
-        return Unrolling(policy, fleet, horizon, seed)
-    return Foreseen(schedule)
+        return GrowingTimeline(policy, fleet, horizon, seed)
+    return PlannedTimeline(schedule)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Floats, Ints
 
 Interruption = Literal["redraw", "resume", "keep"]
@@ -19,7 +19,7 @@ Latency = Literal["client", "server", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poll:
+class Polling:
     """Every `period` the server asks s random clients for their progress (FAVANO, QuAFL).
 
     A client works from contact to contact, for K steps at most. The options are other readings of
@@ -41,7 +41,7 @@ class Poll:
         _check_work(self.selected, self.local_steps)
         _check_time("waiting_time", self.waiting_time)
         _check_time("interaction_time", self.interaction_time)
-        need(self.period > 0, "waiting_time", self.waiting_time, "need a positive server step")
+        require(self.period > 0, "waiting_time", self.waiting_time, "need a positive server step")
 
     @property
     def period(self) -> float:
@@ -55,7 +55,7 @@ class Poll:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Barrier:
+class Rounds:
     """Rounds: s random clients start from the new model, the server waits for `wait_for` of them.
 
     FedAvg waits for all. `selected = n` and `wait_for = Z` is FedBuff in mode `reset`.
@@ -75,13 +75,13 @@ class Barrier:
         _check_time("interaction_time", self.interaction_time)
         if self.wait_for is not None:
             rule = f"need 1..selected ({self.selected})"
-            need(1 <= self.wait_for <= self.selected, "buffer", self.wait_for, rule)
+            require(1 <= self.wait_for <= self.selected, "buffer", self.wait_for, rule)
         if self.deadline is not None:
-            need(self.deadline > 0, "deadline", self.deadline, "need a positive time")
+            require(self.deadline > 0, "deadline", self.deadline, "need a positive time")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival:
+class Buffered:
     """The server updates when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
 
     `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
@@ -100,13 +100,13 @@ class Arrival:
     flush_at_end: bool = False  # use the answers left in the buffer at the horizon
 
     def __post_init__(self) -> None:
-        need(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
+        require(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
         _check_work(1, self.local_steps)
         _check_time("interaction_time", self.interaction_time)
         if self.concurrency is not None:
-            need(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
+            require(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
         if self.max_staleness is not None:
-            need(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
+            require(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
 
     @property
     def in_turn(self) -> bool:
@@ -116,7 +116,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class Windowed:
     """Every `period` the server uses the answers that arrived; their clients restart then."""
 
     period: float
@@ -124,7 +124,7 @@ class Window:
 
     def __post_init__(self) -> None:
         _check_work(1, self.local_steps)
-        need(self.period > 0, "period", self.period, "need a positive time")
+        require(self.period > 0, "period", self.period, "need a positive time")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,17 +142,17 @@ class Adaptive:
     def __post_init__(self) -> None:
         _check_work(1, self.local_steps)
         rule = f"need at least local_steps ({self.local_steps})"
-        need(self.most_steps >= self.local_steps, "most_local_steps", self.most_steps, rule)
+        require(self.most_steps >= self.local_steps, "most_local_steps", self.most_steps, rule)
         _check_time("interaction_time", self.interaction_time)
 
 
-Policy: TypeAlias = Poll | Barrier | Arrival | Window | Adaptive
+Policy: TypeAlias = Polling | Rounds | Buffered | Windowed | Adaptive
 
 
 def _check_work(selected: int, local_steps: int) -> None:
-    need(selected >= 1, "selected", selected, "need at least 1")
-    need(local_steps >= 1, "local_steps", local_steps, "need at least 1")
+    require(selected >= 1, "selected", selected, "need at least 1")
+    require(local_steps >= 1, "local_steps", local_steps, "need at least 1")
 
 
 def _check_time(name: str, value: float) -> None:
-    need(value >= 0, name, value, "need a time >= 0")
+    require(value >= 0, name, value, "need a time >= 0")

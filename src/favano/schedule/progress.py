@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.schedule.draws import draws_used, step_ends, total_before
-from favano.schedule.policies import Adaptive, Arrival, Barrier, Policy, Poll
+from favano.schedule.policies import Adaptive, Buffered, Policy, Polling, Rounds
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet, Trace
+from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before
 from favano.types import Ints
 
@@ -24,7 +24,7 @@ class UnderWay(NamedTuple):
 
 
 def under_way(
-    schedule: Schedule, policy: Policy, fleet: Fleet, *, time: float, seed: int
+    schedule: Schedule, policy: Policy, fleet: ClientSpeeds, *, time: float, seed: int
 ) -> UnderWay:
     """Jobs begun and not finished at `time`, with their progress.
 
@@ -45,12 +45,12 @@ def under_way(
     return UnderWay(jobs, client, steps)
 
 
-def _first_draws(schedule: Schedule, policy: Policy, fleet: Fleet, seed: int) -> Ints:
+def _first_draws(schedule: Schedule, policy: Policy, fleet: ClientSpeeds, seed: int) -> Ints:
     """The draw with which each job begins: K per earlier job, or the next line of a recording."""
     order = np.lexsort((schedule.first_step, schedule.begin, schedule.client))
     number = np.empty_like(order)
     number[order] = total_before(schedule.client[order], np.ones_like(order))
-    if not (isinstance(policy, Poll) and isinstance(fleet.law, Trace)):
+    if not (isinstance(policy, Polling) and isinstance(fleet.law, Trace)):
         return number * schedule.local_steps
     first, place = np.zeros_like(number), np.zeros(fleet.clients, dtype=np.int64)
     worked = schedule.finish - schedule.begin - _pause(policy)
@@ -62,23 +62,23 @@ def _first_draws(schedule: Schedule, policy: Policy, fleet: Fleet, seed: int) ->
     return first
 
 
-def check_progress_is_known(policy: Policy, fleet: Fleet) -> None:
+def check_progress_is_known(policy: Policy, fleet: ClientSpeeds) -> None:
     """Refuse readings of the clock under which a job's step times are not its own draws."""
     rule = "the steps of a job under way are not known under this reading"
-    if isinstance(policy, Poll):
-        need(policy.interruption == "redraw", "interruption", policy.interruption, rule)
-        need(policy.step_count == "durations", "step_count", policy.step_count, rule)
-    if isinstance(policy, Barrier):
-        need(policy.round_time == "sum", "round_time", policy.round_time, rule)
+    if isinstance(policy, Polling):
+        require(policy.interruption == "redraw", "interruption", policy.interruption, rule)
+        require(policy.step_count == "durations", "step_count", policy.step_count, rule)
+    if isinstance(policy, Rounds):
+        require(policy.round_time == "sum", "round_time", policy.round_time, rule)
         whole = policy.deadline is None and policy.wait_for is None
         rule = "the steps of a recording under way are not known in rounds that interrupt clients"
-        need(whole or not isinstance(fleet.law, Trace), "step_law", "trace", rule)
+        require(whole or not isinstance(fleet.law, Trace), "step_law", "trace", rule)
 
 
 def _pause(policy: Policy) -> float:
     """Time between a client's contact and its first step."""
-    if isinstance(policy, Poll) and policy.idle_in_interaction:
+    if isinstance(policy, Polling) and policy.idle_in_interaction:
         return policy.interaction_time
-    if isinstance(policy, Arrival | Adaptive) and policy.latency == "client":
+    if isinstance(policy, Buffered | Adaptive) and policy.latency == "client":
         return policy.interaction_time
     return 0.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import need
+from favano.errors import require
 from favano.timing.ties import latest
 from favano.types import Floats, Ints
 
@@ -19,19 +19,19 @@ class Schedule:
     """V server updates and J jobs, in the order of the updates that use them.
 
     Version v is the server model after update v, version -1 the initial one. A job of client
-    `client[j]` starts from version `base[j]` (from the client's own model, for methods that let it
-    keep one), makes `steps[j]` local steps and is used by update `visit[j]`. Jobs that no update
-    uses, dropped or still under way at the end, are last and have `visit[j]` = V.
+    `client[j]` starts from version `start_version[j]` (from the client's own model, for methods that let it
+    keep one), makes `steps[j]` local steps and is used by update `used_by[j]`. Jobs that no update
+    uses, dropped or still under way at the end, are last and have `used_by[j]` = V.
     """
 
     clients: int  # n
     local_steps: int  # K, the most steps of a job
     time: Floats  # (V,) when the update is made
-    lost: Ints  # (V,) local steps made and dropped by then
+    wasted_steps: Ints  # (V,) local steps made and dropped by then
     client: Ints  # (J,)
     steps: Ints  # (J,)
-    base: Ints  # (J,)
-    visit: Ints  # (J,)
+    start_version: Ints  # (J,)
+    used_by: Ints  # (J,)
     first_step: Ints  # (J,) position in the client's batch stream
     begin: Floats  # (J,) when the client starts, infinity if it never does
     finish: Floats  # (J,) when the client answers or is stopped, infinity if neither
@@ -50,7 +50,7 @@ class Schedule:
     @property
     def jobs(self) -> int:
         """Number of jobs that an update uses."""
-        return int(np.searchsorted(self.visit, self.updates))
+        return int(np.searchsorted(self.used_by, self.updates))
 
     @property
     def used_steps(self) -> int:
@@ -60,12 +60,12 @@ class Schedule:
     @property
     def staleness(self) -> Ints:
         """Updates made between each used job's start version and its use."""
-        return (self.visit - 1 - self.base)[: self.jobs]
+        return (self.used_by - 1 - self.start_version)[: self.jobs]
 
     @cached_property
     def offsets(self) -> Ints:
         """(V+1,) the jobs of update v are offsets[v]..offsets[v+1]."""
-        return np.searchsorted(self.visit, np.arange(self.updates + 1)).astype(np.int64)
+        return np.searchsorted(self.used_by, np.arange(self.updates + 1)).astype(np.int64)
 
     def versions_at(self, times: Floats) -> Ints:
         """Version of the server model that is valid at each time."""
@@ -78,7 +78,7 @@ def schedule_of(
     clients: int,
     local_steps: int,
     time: Floats,
-    lost: Ints,
+    wasted_steps: Ints,
     check: bool,
 ) -> Schedule:
     """A schedule of jobs that are kept in a table."""
@@ -86,11 +86,11 @@ def schedule_of(
         clients=clients,
         local_steps=local_steps,
         time=time,
-        lost=lost,
+        wasted_steps=wasted_steps,
         client=jobs["client"],
         steps=jobs["steps"],
-        base=jobs["base"],
-        visit=jobs["visit"],
+        start_version=jobs["start_version"],
+        used_by=jobs["used_by"],
         first_step=jobs["first_step"],
         begin=jobs["begin"],
         finish=jobs["finish"],
@@ -103,16 +103,20 @@ def check_schedule(schedule: Schedule) -> None:
     s = schedule
 
     def check(name: str, holds: npt.NDArray[np.bool_], rule: str) -> None:
-        need(bool(holds.all()), "schedule", name, rule)
+        require(bool(holds.all()), "schedule", name, rule)
 
     check("time", np.diff(s.time) >= 0, "updates must be in order of time")
-    check("visit", np.diff(s.visit) >= 0, "jobs must be in update order")
+    check("used_by", np.diff(s.used_by) >= 0, "jobs must be in update order")
     check("client", (s.client >= 0) & (s.client < s.clients), f"must be 0..{s.clients - 1}")
     check("steps", (s.steps >= 0) & (s.steps <= s.local_steps), f"must be 0..{s.local_steps}")
-    causal = (s.base >= -1) & (s.base < s.visit) & (s.visit <= s.updates)
-    check("base", causal, "a job must start before the update that uses it")
-    check("begin", s.begin >= np.append(0.0, s.time)[s.base + 1], "a job's base must exist")
-    ordered = (s.finish >= s.begin) & (s.finish <= np.append(s.time, np.inf)[s.visit])
+    causal = (s.start_version >= -1) & (s.start_version < s.used_by) & (s.used_by <= s.updates)
+    check("start_version", causal, "a job must start before the update that uses it")
+    check(
+        "begin",
+        s.begin >= np.append(0.0, s.time)[s.start_version + 1],
+        "a job's start version must exist",
+    )
+    ordered = (s.finish >= s.begin) & (s.finish <= np.append(s.time, np.inf)[s.used_by])
     check("finish", ordered, "a job must end between its start and its use")
     order = np.lexsort((s.first_step, s.begin, s.client))
     same = s.client[order[1:]] == s.client[order[:-1]]

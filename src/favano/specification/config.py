@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.file_sizes import read_limited
 from favano.methods import all_methods
 from favano.options import did_you_mean, options_of
@@ -35,7 +35,7 @@ def read_config(path: Path | None) -> Config:
     """The keys of a file; one that does not parse is refused by name. No file says nothing."""
     if path is None:
         return Config()
-    need(path.is_file(), "config", path, "no such file")
+    require(path.is_file(), "config", path, "no such file")
     try:
         text = read_limited(path, "config")
     except OSError as error:
@@ -77,12 +77,12 @@ def _need_once(keys: Keys, others: Mapping[str, object], place: str, other: str)
     """Refuse a key that is in another place of the file, too."""
     for key, value in keys.items():
         rule = f"is given in {place} and {other}; leave one of them out"
-        need(key not in others, key, value, rule)
+        require(key not in others, key, value, rule)
 
 
 def _check_part(part: str, value: object) -> None:
     """Refuse a key in a table that it does not belong to."""
-    need(isinstance(value, dict), part, value, f"need a table, as [{part}]")
+    require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
     assert isinstance(value, dict)
     for key in value:
         owner = next((name for name, kind in PARTS.items() if key in options_of(kind)), None)
@@ -91,7 +91,7 @@ def _check_part(part: str, value: object) -> None:
             rule = f"belongs into [{owner}]"
         elif any(key in options_of(kind) for kind in all_methods().values()):
             rule = f"belongs into [[{METHOD}]]"
-        need(owner == part, key, value[key], rule)
+        require(owner == part, key, value[key], rule)
 
 
 def _methods(table: Mapping[str, object]) -> list[Keys]:
@@ -99,24 +99,24 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
     given = table.get(METHOD, [])
     listed = [given] if isinstance(given, dict) else given
     right = isinstance(listed, list) and all(isinstance(item, dict) for item in listed)
-    need(right, METHOD, given, f"need tables, as [[{METHOD}]]")
+    require(right, METHOD, given, f"need tables, as [[{METHOD}]]")
     assert isinstance(listed, list)
     methods: list[Keys] = []
     for entry in listed:
-        need(NAME in entry, METHOD, entry, f"need the {NAME} of the method")
+        require(NAME in entry, METHOD, entry, f"need the {NAME} of the method")
         rule = f"is given in [[{METHOD}]] with {NAME}={entry[NAME]}; leave one of them out"
-        need(ALGORITHM not in entry, ALGORITHM, entry.get(ALGORITHM), rule)
+        require(ALGORITHM not in entry, ALGORITHM, entry.get(ALGORITHM), rule)
         methods.append({ALGORITHM if key == NAME else key: value for key, value in entry.items()})
     names = table.get(_LISTED, [])
     words = names if isinstance(names, list) else str(names).split(",")
     methods += [{ALGORITHM: str(name)} for name in words]
     own = table.get(SET, {})
     tables = isinstance(own, dict) and all(isinstance(item, dict) for item in own.values())
-    need(tables, SET, own, "need a table per method, as [set.fedbuff]")
+    require(tables, SET, own, "need a table per method, as [set.fedbuff]")
     assert isinstance(own, dict)
     for name, keys in own.items():
         known = [str(named.get(LABEL) or named[ALGORITHM]) for named in methods]
-        need(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
+        require(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
         method = methods[known.index(name)]
         _need_once(keys, method, f"[{SET}.{name}]", f"[[{METHOD}]]")
         method |= keys

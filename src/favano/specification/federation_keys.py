@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from favano.errors import need
+from favano.errors import require
 from favano.options import options_of
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import PARTS, Spec
@@ -25,8 +25,8 @@ def simulated_keys() -> set[str]:
 
 def check_keys(spec: Spec) -> None:
     """Refuse keys that only simulations have."""
-    simulated, asked = simulated_keys(), spec.asked or spec
+    simulated, asked = simulated_keys(), spec.as_given or spec
     for part in _KEYS:
         for key, value in getattr(asked, part).given.items():
             rule = "is a key of simulations, which a federation does not have; leave it out"
-            need(key not in simulated, key, value, rule)
+            require(key not in simulated, key, value, rule)

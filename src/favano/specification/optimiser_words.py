@@ -9,7 +9,7 @@ from favano.specification.spec import Spec
 _TITLES: Final = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW"}
 
 
-def optimiser_words(spec: Spec) -> str | None:
+def describe_optimiser(spec: Spec) -> str | None:
     """How clients and server make their steps; None for plain SGD of a constant rate.
 
     >>> from favano.specification.spec import make_spec
@@ -32,6 +32,6 @@ def optimiser_words(spec: Spec) -> str | None:
     if server.optimiser is not None:
         name, rate = server.optimiser.name.capitalize(), server.optimiser.rate
         parts.append(f"on the server {name} with rate {rate:g}")
-    if server.distrust is not None:
+    if server.robust_rule is not None:
         parts.append(f"on the server robust={server.robust}")
     return None if parts == [_TITLES["sgd"]] else ", ".join(parts)

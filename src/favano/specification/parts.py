@@ -16,18 +16,18 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from favano.data.batches import Order as BatchOrder
 from favano.data.catalogue import NAMES
 from favano.data.partition import check_split
-from favano.errors import need
+from favano.errors import require
 from favano.methods.accumulation import Accumulation
 from favano.options import (
     LIMIT,
     Count,
     Options,
-    PositiveShare,
     PositiveTime,
+    PositiveUnitInterval,
     Rate,
     Seeds,
-    Share,
     Time,
+    UnitInterval,
     Whole,
     option,
 )
@@ -85,15 +85,17 @@ class ProblemPart(Options):
     batch_order: BatchOrder = option("epoch", "how batches are drawn")
     normalise: bool = option(False, "images with mean 0 and deviation 1")
     holdout: Whole = option(0, "hold out N training samples to test on")
-    data_fraction: PositiveShare = option(1.0, "share of all samples in use, but of those held out")
+    data_fraction: PositiveUnitInterval = option(
+        1.0, "share of all samples in use, but of those held out"
+    )
 
 
-class FleetPart(Options):
+class Fleet(Options):
     """Who learns: the clients and how fast they are."""
 
     clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
     mean: Means | None = option(None, "mean duration of each client's step, not of two kinds")
-    fast_fraction: Share = option(2 / 3, "share of fast clients")
+    fast_fraction: UnitInterval = option(2 / 3, "share of fast clients")
     fast_mean: PositiveTime = option(2.0, "mean duration of a fast client's step")
     slow_mean: PositiveTime = option(16.0, "mean duration of a slow client's step")
     step_law: str = option(
@@ -111,10 +113,10 @@ class FleetPart(Options):
         idle = ["fast_fraction", "fast_mean", "slow_mean", "speed_rounding", "speed_order"]
         for name in [*idle, "mean"] if traced else idle:
             rule = f"has no effect with {says}, which says how fast each client is; remove it"
-            need(says is None or name not in self.given, name, getattr(self, name), rule)
+            require(says is None or name not in self.given, name, getattr(self, name), rule)
         if self.mean is not None:
             fits = self.clients in (None, len(self.mean))
-            need(fits, "clients", self.clients, f"need the length of mean ({len(self.mean)})")
+            require(fits, "clients", self.clients, f"need the length of mean ({len(self.mean)})")
             object.__setattr__(self, "clients", len(self.mean))
 
     @classmethod
@@ -126,7 +128,7 @@ class FleetPart(Options):
         fast_mean: float = 2.0,
         slow_mean: float = 16.0,
         law: str = "geometric",
-    ) -> FleetPart:
+    ) -> Fleet:
         """A share of fast clients, the others slow."""
         return cls(
             clients=clients,
@@ -137,7 +139,7 @@ class FleetPart(Options):
         )
 
     @classmethod
-    def trace(cls, path: str | Path) -> FleetPart:
+    def trace(cls, path: str | Path) -> Fleet:
         """Clients as fast as recorded in a CSV file with the columns client and duration."""
         from favano.timing import Trace, parse_law
 
@@ -235,30 +237,30 @@ class TrainingPart(Options):
         if self.recipe is None:
             for name in Recipe.__dataclass_fields__:
                 value = getattr(self, name)
-                need(value is None, name, value, "goes with quantise=luq")
+                require(value is None, name, value, "goes with quantise=luq")
 
     def _check_optimiser(self) -> None:
         adam = self.optimiser != "sgd"
         for name in ("beta2", "epsilon"):
             value = getattr(self, name)
-            need(adam or value is None, name, value, "goes with optimiser=adam or adamw")
+            require(adam or value is None, name, value, "goes with optimiser=adam or adamw")
         steady = not adam and bool(self.momentum)
         rule = "goes with optimiser=sgd and a momentum"
-        need(not self.nesterov or steady, "nesterov", self.nesterov, rule)
+        require(not self.nesterov or steady, "nesterov", self.nesterov, rule)
         fresh = self.optimiser_state == "fresh"
         rule = "goes with a momentum, optimiser=adam or adamw; plain SGD has no state"
-        need(fresh or adam or steady, "optimiser_state", self.optimiser_state, rule)
+        require(fresh or adam or steady, "optimiser_state", self.optimiser_state, rule)
 
     def _check_schedule(self) -> None:
         steady, length, over = self.rate_schedule == "constant", self.rate_length, self.rate_over
         rule = "goes with a rate_schedule"
-        need(not steady or length is None, "rate_length", length, rule)
+        require(not steady or length is None, "rate_length", length, rule)
         rule = "goes with a rate_schedule or a warm_up"
-        need(over == "time" or not steady or self.warm_up > 0, "rate_over", over, rule)
+        require(over == "time" or not steady or self.warm_up > 0, "rate_over", over, rule)
         rule = "need rate_length, the number of a client's steps until the end of the schedule"
-        need(over == "time" or steady or length is not None, "rate_over", over, rule)
+        require(over == "time" or steady or length is not None, "rate_over", over, rule)
         rule = "is a schedule of its own; leave out rate_schedule"
-        need(steady or not self.rate_decay, "rate_decay", self.rate_decay, rule)
+        require(steady or not self.rate_decay, "rate_decay", self.rate_decay, rule)
 
     @property
     def local_optimiser(self) -> Optimiser:
@@ -334,13 +336,13 @@ class RunPart(Options):
         """All seeds are below the limit; keys of a codec go with it, and kernels with a CPU."""
         most = LIMIT - self.seeds
         rule = f"need at most {most} with seeds={self.seeds}, since seeds are below 2^63"
-        need(self.seed <= most, "seed", self.seed, rule)
+        require(self.seed <= most, "seed", self.seed, rule)
         for_cpu = self.kernels == "auto" or self.device == "cpu"
-        need(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
+        require(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
         bits, scale, dither = self.codec_bits, self.codec_scale, self.codec_dither
-        need(bits is None or self.codec != "none", "codec_bits", bits, "goes with a codec")
+        require(bits is None or self.codec != "none", "codec_bits", bits, "goes with a codec")
         lattice = self.codec == "lattice"
-        need(scale is None or lattice, "codec_scale", scale, "goes with codec=lattice")
-        need(not dither or lattice, "codec_dither", dither, "goes with codec=lattice")
+        require(scale is None or lattice, "codec_scale", scale, "goes with codec=lattice")
+        require(not dither or lattice, "codec_dither", dither, "goes with codec=lattice")
         rule = "need 2..32 for codec=qsgd, one of them is the sign"
-        need(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)
+        require(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple, TypeVar
 
 from favano.data.natural import OWN as OWN
-from favano.errors import need
+from favano.errors import require
 from favano.options import Options, options_of
 from favano.specification.parts import RunPart, TrainingPart
 from favano.specification.spec import Spec
@@ -62,7 +62,7 @@ def resolve(spec: Spec) -> Spec:
     >>> full.training.proximal, resolve(changed(full, {"algorithm": "fedavg"})).training.proximal
     (0.01, None)
     """
-    if spec.asked is not None:
+    if spec.as_given is not None:
         return spec
     asked = spec
     values = _usual(asked)
@@ -70,7 +70,7 @@ def resolve(spec: Spec) -> Spec:
         part: filled(getattr(asked, part), values)
         for part in ("problem", "fleet", "clock", "server", "training", "run", "method")
     }
-    full = replace(asked, **parts, asked=asked)
+    full = replace(asked, **parts, as_given=asked)
     training = _with_optimiser(_with_recipe(full.training))
     server = filled(full.server, full.server.numbers)
     full = replace(full, training=training, server=server, run=_with_codec(full.run))
@@ -87,7 +87,7 @@ def _usual(spec: Spec) -> dict[str, object]:
 
 def chosen_keys(spec: Spec) -> dict[str, object]:
     """What was asked for: keys that are neither at their default nor what is taken otherwise."""
-    asked = spec.asked or spec
+    asked = spec.as_given or spec
     usual = _usual(asked)
     return {key: value for key, value in asked.given.items() if usual.get(key) != value}
 
@@ -121,13 +121,13 @@ def _check_lanes(spec: Spec) -> None:
     stacked = spec.run.device != "cpu" and spec.problem.batch_order == "epoch"
     lanes = stacked and spec.run.engine == "lanes"
     rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
-    need(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
+    require(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
     rule, grows = f"need none with {spec.method.name}, whose schedule grows", spec.method.grows
-    need(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)
+    require(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)
 
 
 def check_named(spec: Spec) -> None:
     """Refuse data, a network or a split that only Python can give."""
     for key, what in (("dataset", "data"), ("model", "networks"), ("split", "splits")):
         value = getattr(spec.problem, key)
-        need(value != OWN, key, value, f"own {what} can only be run from Python")
+        require(value != OWN, key, value, f"own {what} can only be run from Python")

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeVar, cast
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods import AnyMethod, foreign_option, make_method, method_class
-from favano.methods.clock import Clock
+from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
-from favano.methods.server_optimiser import Server
+from favano.methods.server_optimiser import ServerOptions
 from favano.options import Option, Options, did_you_mean, options_of
-from favano.specification.parts import FleetPart, ProblemPart, RunPart, TrainingPart
+from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
 
 PARTS: Final[Mapping[str, type[Options]]] = {
     "problem": ProblemPart,
-    "fleet": FleetPart,
-    "clock": Clock,
-    "server": Server,
+    "fleet": Fleet,
+    "clock": ServerClock,
+    "server": ServerOptions,
     "training": TrainingPart,
     "run": RunPart,
 }
@@ -32,38 +32,40 @@ class Spec:
 
     method: AnyMethod = field(default_factory=lambda: cast(AnyMethod, Favano()))
     problem: ProblemPart = field(default_factory=ProblemPart)
-    fleet: FleetPart = field(default_factory=FleetPart)
-    clock: Clock = field(default_factory=Clock)
-    server: Server = field(default_factory=Server)
+    fleet: Fleet = field(default_factory=Fleet)
+    clock: ServerClock = field(default_factory=ServerClock)
+    server: ServerOptions = field(default_factory=ServerOptions)
     training: TrainingPart = field(default_factory=TrainingPart)
     run: RunPart = field(default_factory=RunPart)
-    asked: Spec | None = field(default=None, compare=False, repr=False)  # before it was completed
+    as_given: Spec | None = field(
+        default=None, compare=False, repr=False
+    )  # before it was completed
 
     def __post_init__(self) -> None:
         clash = ", ".join(options_of(type(self.method)).keys() & part_options().keys())
         rule = f"has options that are keys of any run: {clash}; rename them"
-        need(not clash, ALGORITHM, self.method.name, rule)
+        require(not clash, ALGORITHM, self.method.name, rule)
         clients = self.fleet.clients
         for name, value in (
             ("selected", self.clock.selected),
             ("concurrency", getattr(self.method, "concurrency", None)),
         ):
             fits = clients is None or value is None or value <= clients
-            need(fits, name, value, f"need 1..clients ({clients})")
+            require(fits, name, value, f"need 1..clients ({clients})")
         for key, drawn in (("step_count", "durations"), ("round_time", "sum")):
             value = getattr(self.clock, key)
             unread = value not in (drawn, "one-draw") and "step_law" in self.fleet.given
             rule = f"has no effect with {key}={value}, which does not draw step times; leave it out"
-            need(not unread, "step_law", self.fleet.step_law, rule)
+            require(not unread, "step_law", self.fleet.step_law, rule)
         optimiser, beyond = self.training.local_optimiser, self.beyond_theorem
         if beyond is not None:
-            need(not self.run.track_bound, "track_bound", self.run.track_bound, beyond[1])
+            require(not self.run.track_bound, "track_bound", self.run.track_bound, beyond[1])
         if self.method.corrects:
             key = "momentum" if optimiser.name == "sgd" else "optimiser"
             rule = (
                 f"need plain steps with {self.method.name}: its corrections are computed from them"
             )
-            need(not optimiser.form.vectors, key, getattr(self.training, key), rule)
+            require(not optimiser.form.vectors, key, getattr(self.training, key), rule)
 
     @property
     def beyond_theorem(self) -> tuple[str, str] | None:
@@ -75,7 +77,7 @@ class Spec:
             "weight_decay": local.weight_decay > 0,
             "clip": local.clip is not None,
             "server_optimiser": server.optimiser is not None,
-            "robust": server.distrust is not None,
+            "robust": server.robust_rule is not None,
         }
         if key := next((key for key, other in other_steps.items() if other), None):
             return key, (
@@ -98,14 +100,14 @@ class Spec:
         parts = (getattr(self, part) for part in PARTS)
         shared = {key: getattr(group, key) for group in parts for key in options_of(type(group))}
         own = {key: getattr(self.method, key) for key in options_of(type(self.method))}
-        return {ALGORITHM: self.method.place or self.method.name, **shared, **own}
+        return {ALGORITHM: self.method.import_path or self.method.name, **shared, **own}
 
     @property
     def given(self) -> dict[str, object]:
         """The values that differ from their defaults, by their flat names."""
         parts = [getattr(self, part).given for part in PARTS]
         label = {LABEL: self.method.label} if self.method.label else {}
-        own = {ALGORITHM: self.method.place or self.method.name, **label, **self.method.given}
+        own = {ALGORITHM: self.method.import_path or self.method.name, **label, **self.method.given}
         return {key: value for part in (own, *parts) for key, value in part.items()}
 
 
@@ -131,7 +133,7 @@ def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -
     values = dict(keys)
     name, label = str(values.pop(ALGORITHM, Favano.name)), str(values.pop(LABEL, ""))
     for key, text in ((ALGORITHM, name), (LABEL, label)):
-        need(text.isprintable(), key, text, "need printable characters")
+        require(text.isprintable(), key, text, "need printable characters")
     kind = kind or method_class(name)
     known, own = part_options(), options_of(kind)
     parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
@@ -161,8 +163,8 @@ def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
 
     With another method, options that the new one has not are left out.
     """
-    asked = spec.asked or spec
-    name = keys.get(ALGORITHM, asked.method.place or asked.method.name)
+    asked = spec.as_given or spec
+    name = keys.get(ALGORITHM, asked.method.import_path or asked.method.name)
     own = options_of(method_class(str(name)))
     kept = {
         key: value
@@ -175,7 +177,7 @@ def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
 T = TypeVar("T")
 
 
-def given(value: T | None) -> T:
+def required(value: T | None) -> T:
     """A key of a complete specification, where nothing is open any more."""
     assert value is not None
     return value
@@ -185,5 +187,5 @@ def steps_of(spec: Spec) -> int:
     """K in steps; refused where it is counted in epochs, whose length only the data tell."""
     unit = spec.training.local_steps_unit
     rule = "needs the data; without them, give local_steps in steps"
-    need(unit == "steps", "local_steps_unit", unit, rule)
-    return given(spec.training.local_steps)
+    require(unit == "steps", "local_steps_unit", unit, rule)
+    return required(spec.training.local_steps)

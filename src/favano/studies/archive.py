@@ -29,8 +29,8 @@ from favano.run.hardware import hardware
 from favano.run.result import Result
 from favano.run.run_entry import entry_after, entry_before
 from favano.specification.config import spec_keys
-from favano.specification.spec import given
-from favano.studies.experiment import Run
+from favano.specification.spec import required
+from favano.studies.experiment import StudyRun
 from favano.studies.footprint import Footprint
 
 
@@ -40,20 +40,25 @@ class Archive:
 
     out: Path
 
-    def path(self, run: Run) -> Path:
+    def path(self, run: StudyRun) -> Path:
         """The file of a run."""
         return self.out / FOLDER / f"{run.digest}.json"
 
-    def checkpoints(self, run: Run) -> Path:
+    def checkpoints(self, run: StudyRun) -> Path:
         """The folder of its checkpoints, until it has ended."""
         return self.out / FOLDER / f"{run.digest}.checkpoints"
 
-    def has(self, run: Run) -> bool:
+    def has(self, run: StudyRun) -> bool:
         """Whether a run was made before."""
         return self.path(run).exists()
 
     def write(
-        self, run: Run, result: Result, machine_seconds: float, footprint: Footprint, command: str
+        self,
+        run: StudyRun,
+        result: Result,
+        machine_seconds: float,
+        footprint: Footprint,
+        command: str,
     ) -> None:
         """Write the file of a run that ended, even by NaN."""
         entry = entry_after(_expected(run), result)._replace(
@@ -81,7 +86,7 @@ class Archive:
         write_together(path.parent, {path.name: run_to_json(run_file)})
         rmtree(self.checkpoints(run), ignore_errors=True)
 
-    def entry(self, run: Run) -> Entry:
+    def entry(self, run: StudyRun) -> Entry:
         """The run's line in a ledger; its status is `missing` if the run was not made.
 
         The numbers are those of the last model at or before the horizon. Updates after it, such as
@@ -89,7 +94,7 @@ class Archive:
         """
         if not self.has(run):
             return _expected(run)
-        file, horizon = self.read(run), given(run.spec.run.horizon)
+        file, horizon = self.read(run), required(run.spec.run.horizon)
         entry = file.entry._replace(reading=run.reading, column=run.column)
         if entry.time is None or entry.time <= horizon:
             return entry
@@ -112,7 +117,7 @@ class Archive:
         paths = [self.out / FOLDER / f"{digest}.json" for digest in digests]
         return "; ".join(dict.fromkeys(_read(path).footprint for path in paths if path.exists()))
 
-    def read(self, run: Run) -> RunFile:
+    def read(self, run: StudyRun) -> RunFile:
         """Read the file of a run that was made."""
         return _read(self.path(run))
 
@@ -131,6 +136,6 @@ def _damaged(path: Path) -> BadInput:
     return BadInput("out", path, "is damaged; remove it, and it will be run again")
 
 
-def _expected(run: Run) -> Entry:
+def _expected(run: StudyRun) -> Entry:
     """The line of a run before it is made."""
     return entry_before(run.spec, run.reading, run.column)

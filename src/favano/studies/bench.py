@@ -21,7 +21,7 @@ from typing import NamedTuple, TypedDict
 import torch
 
 from favano.engine import PlainLoop
-from favano.errors import need
+from favano.errors import require
 from favano.planning.planned import plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
@@ -31,8 +31,8 @@ from favano.run.runner import run_together
 from favano.run.samples import ModelFactory, Samples, make_task
 from favano.specification.config import spec_keys
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, changed, given
-from favano.studies.stopwatch import Stopwatch
+from favano.specification.spec import Spec, changed, required
+from favano.studies.stopwatch import BenchStopwatch
 from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
@@ -98,9 +98,11 @@ class Effort:
     workers: int | None = None  # None: one per core
 
     def __post_init__(self) -> None:
-        need(0 < self.seconds < math.inf, "seconds", self.seconds, "need a positive number")
-        need(self.repeats >= 1, "repeats", self.repeats, "need 1 or more")
-        need(self.workers is None or self.workers >= 1, "workers", self.workers, "need 1 or more")
+        require(0 < self.seconds < math.inf, "seconds", self.seconds, "need a positive number")
+        require(self.repeats >= 1, "repeats", self.repeats, "need 1 or more")
+        require(
+            self.workers is None or self.workers >= 1, "workers", self.workers, "need 1 or more"
+        )
 
 
 def bench_samples(
@@ -112,7 +114,7 @@ def bench_samples(
     """Synthetic images for data sets known by name, else the data set; one test image."""
     known = spec.problem.dataset in SYNTHETIC
     rule = f"has no synthetic stand-in; need one of {', '.join(SYNTHETIC)}"
-    need(known or not synthetic, "dataset", spec.problem.dataset, rule)
+    require(known or not synthetic, "dataset", spec.problem.dataset, rule)
     if known and synthetic is not False:
         return synthetic_samples(spec)
     full = sources.load_samples(spec, data_dir, on_image)
@@ -125,9 +127,9 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
     `model` makes the network, by default that of the specification.
     """
     rule = "its jobs depend on the models, so that the work of a sample is not known"
-    need(not spec.method.grows, "algorithm", spec.method.name, rule)
+    require(not spec.method.grows, "algorithm", spec.method.name, rule)
     rule = "bench compares the plain loop with lanes; leave it out"
-    need(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
+    require(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
     systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
     pilots = [_pilot(system, effort.seconds) for system in systems]
     taken = [
@@ -194,7 +196,7 @@ def _pilot(system: _System, seconds: float) -> _Pilot:
             break
         horizon *= min(_FASTEST, max(2.0, enough / max(last.seconds, 1e-9)))
     rule = f"no update uses a local step by time {horizon:,.0f}"
-    need(last.rate > 0, "slow_mean", system.spec.fleet.slow_mean, rule)
+    require(last.rate > 0, "slow_mean", system.spec.fleet.slow_mean, rule)
     return _Pilot(
         _until(system.spec, horizon * max(1.0, seconds / max(last.seconds, enough))), samples[0]
     )
@@ -208,7 +210,7 @@ def _until(spec: Spec, horizon: float) -> Spec:
 
 def _lanes(samples: Samples, model: ModelFactory, workers: int, spec: Spec) -> _Sample:
     """Train as `favano run` does."""
-    before, watch = os.times(), Stopwatch()
+    before, watch = os.times(), BenchStopwatch()
     [result] = run_together(
         [spec], samples, model, progress=watch, on_steps=watch.made, workers=workers, audits=False
     )
@@ -276,7 +278,7 @@ def _report(
     return System(
         name=system.name,
         workers=system.workers,
-        horizon=given(pilot.spec.run.horizon),
+        horizon=required(pilot.spec.run.horizon),
         kernels=taken[0].kernels,
         traced=list(taken[0].traced.lengths),
         tracing=max(sample.traced.seconds for sample in taken),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from favano.errors import need
+from favano.errors import require
 from favano.studies.experiment import Experiment
 from favano.studies.natural import NATURAL
 from favano.studies.paper import PAPERS
@@ -20,7 +20,7 @@ KNOWN: Final = (TABLE_1, *EXPERIMENTS, ALL)
 
 def named(name: str) -> Sequence[Experiment]:
     """The experiments of a name; none for `table-1`, which is computed and needs no runs."""
-    need(name in KNOWN, "name", name, f"need one of {', '.join(KNOWN)}")
+    require(name in KNOWN, "name", name, f"need one of {', '.join(KNOWN)}")
     return (
         PAPERS
         if name == ALL

@@ -14,7 +14,7 @@ from favano.planning.planned import bind_method, make_fleet, make_schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 from favano.studies.guarantees import Document, make_case
-from favano.theory import Delays, Method, Problem, ServerTime, Terms
+from favano.theory import ComplexityTerms, Delays, Method, ServerTime, TheoryProblem
 
 Keys: TypeAlias = Mapping[str, object]  # flat, for all methods of the table
 
@@ -25,8 +25,8 @@ class ComplexityRow(NamedTuple):
     """One row of Table 1."""
 
     method: Method
-    printed: Terms
-    steps: Terms  # corrected
+    printed: ComplexityTerms
+    steps: ComplexityTerms  # corrected
     server_time: ServerTime
     delays: Delays
 
@@ -36,7 +36,7 @@ class ComplexityRow(NamedTuple):
         return self.steps.total * self.server_time.mean
 
 
-def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[ComplexityRow]:
+def complexity_rows(keys: Keys, problem: TheoryProblem, target: float) -> list[ComplexityRow]:
     """Table 1 for a fleet, with the delays of the first seed's schedule."""
     case = make_case(_one_of_them(keys, "favano"))
     printed, corrected = case.setting("printed"), case.setting()
@@ -66,7 +66,7 @@ def complexity_rows(keys: Keys, problem: Problem, target: float) -> list[Complex
     return rows
 
 
-def complexity_document(keys: Keys, problem: Problem, target: float) -> Document:
+def complexity_document(keys: Keys, problem: TheoryProblem, target: float) -> Document:
     """The table, and FAVANO's corollary with its constants."""
     rigorous = make_case(_one_of_them(keys, "favano")).setting("rigorous")
     enough = theory.rounds_to_target(rigorous, problem, target)

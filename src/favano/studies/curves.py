@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from favano.errors import need
+from favano.errors import require
 from favano.records import CurvePoint, Row, up_to
 from favano.records.run_file import FOLDER
-from favano.specification.spec import given
+from favano.specification.spec import required
 from favano.studies.archive import Archive
-from favano.studies.experiment import Run
+from favano.studies.experiment import StudyRun
 
 
-def mean_curves(runs: Sequence[Run], archive: Archive) -> list[CurvePoint]:
+def mean_curves(runs: Sequence[StudyRun], archive: Archive) -> list[CurvePoint]:
     """Mean, and mean plus and minus one standard deviation, of the runs that were made.
 
     Seeds are averaged at equal evaluations up to the horizon, as in the tables. Diverged runs are
@@ -24,13 +24,13 @@ def mean_curves(runs: Sequence[Run], archive: Archive) -> list[CurvePoint]:
     for run in runs:
         if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.name, run.column), [])
-            line.append(up_to(archive.read(run).history, given(run.spec.run.horizon)))
+            line.append(up_to(archive.read(run).history, required(run.spec.run.horizon)))
     for key, histories in lines.items():
         alike = len({len(rows) for rows in histories}) == 1
         rule = (
             f"seeds of {', '.join(key)} have different numbers of evaluations; remove their files"
         )
-        need(alike, "out", archive.out / FOLDER, rule)
+        require(alike, "out", archive.out / FOLDER, rule)
     return [
         CurvePoint(
             *key,

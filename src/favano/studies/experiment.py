@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from favano.errors import need
+from favano.errors import require
 from favano.specification.digest import run_digest
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, changed, given, make_spec
+from favano.specification.spec import Spec, changed, make_spec, required
 from favano.studies.search import Search
 
 PAPER = "paper"  # the reading that is compared with the paper's numbers
@@ -18,7 +18,7 @@ _POINTS = 20  # evaluations of a scaled run, at least
 
 
 @dataclass(frozen=True)
-class Run:
+class StudyRun:
     """One seed in one cell, with its complete specification."""
 
     reading: str
@@ -72,7 +72,7 @@ class Experiment:
 
     name: str
     title: str
-    runs: Callable[[int], list[Run]]
+    runs: Callable[[int], list[StudyRun]]
     seeds: int
     lines: Mapping[str, str]
     columns: Mapping[str, str]
@@ -87,18 +87,18 @@ class Experiment:
 
 def seeded(
     reading: str, column: str, keys: Mapping[str, object], seeds: Sequence[int]
-) -> list[Run]:
+) -> list[StudyRun]:
     """The runs of one cell, one per seed."""
-    return [Run(reading, column, resolve(make_spec({**keys, "seed": seed}))) for seed in seeds]
+    return [StudyRun(reading, column, resolve(make_spec({**keys, "seed": seed}))) for seed in seeds]
 
 
 def prepared(
-    runs: Sequence[Run],
+    runs: Sequence[StudyRun],
     *,
     scale: float,
     device: str,
     changes: Mapping[str, object] = MappingProxyType({}),
-) -> list[Run]:
+) -> list[StudyRun]:
     """The runs on a device, with some keys replaced in all of them.
 
     A `scale` below one keeps that share of the horizon and of the data, for a quick look.
@@ -110,23 +110,25 @@ def prepared(
 def _scaled(spec: Spec, scale: float, device: str) -> Spec:
     update: dict[str, object] = {"device": device}
     if scale < 1:
-        horizon = given(spec.run.horizon) * scale
-        every = min(given(spec.run.evaluate_every), horizon / _POINTS)
+        horizon = required(spec.run.horizon) * scale
+        every = min(required(spec.run.evaluate_every), horizon / _POINTS)
         update |= {"horizon": horizon, "evaluate_every": every, "data_fraction": scale}
     return make(spec, update)
 
 
 def read_otherwise(
-    runs: Sequence[Run], readings: Mapping[str, Reading], names: Sequence[str]
-) -> list[Run]:
+    runs: Sequence[StudyRun], readings: Mapping[str, Reading], names: Sequence[str]
+) -> list[StudyRun]:
     """The runs of other readings, for those of `runs` that they apply to."""
     others = []
     for name in names:
         known = ", ".join(readings) or "none here"
-        need(name in readings, "readings", name, f"unknown; need all or some of {known}")
+        require(name in readings, "readings", name, f"unknown; need all or some of {known}")
         reading = readings[name]
         others += [
-            Run(name, run.column, make(run.spec, {**reading.keys, **_longer(run.spec, reading)}))
+            StudyRun(
+                name, run.column, make(run.spec, {**reading.keys, **_longer(run.spec, reading)})
+            )
             for run in runs
             if run.spec.method.name in reading.algorithms
             and not (reading.splits and run.spec.problem.split == "iid")
@@ -135,7 +137,7 @@ def read_otherwise(
 
 
 def _longer(spec: Spec, reading: Reading) -> dict[str, object]:
-    horizon = given(spec.run.horizon)
+    horizon = required(spec.run.horizon)
     return {} if reading.time == 1 else {"horizon": reading.time * horizon}
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from favano.errors import need
+from favano.errors import require
 
 WATTS_PER_CORE: Final = 12.0  # of a processor whose model is not known
 WATTS_PER_GIGABYTE: Final = 0.3725
@@ -73,9 +73,9 @@ class Footprint:
 
 def check_constants(watts: float | None, pue: float, grams_per_kwh: float) -> None:
     """Refuse impossible constants."""
-    need(watts is None or watts > 0, "watts", watts, "need a number > 0")
-    need(pue >= 1, "pue", pue, "need 1 or more")
-    need(grams_per_kwh >= 0, "carbon_intensity", grams_per_kwh, "need 0 or more")
+    require(watts is None or watts > 0, "watts", watts, "need a number > 0")
+    require(pue >= 1, "pue", pue, "need 1 or more")
+    require(grams_per_kwh >= 0, "carbon_intensity", grams_per_kwh, "need 0 or more")
 
 
 def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:

@@ -7,14 +7,23 @@ from math import floor, isfinite
 from typing import NamedTuple, TypeAlias
 
 from favano import theory
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
-from favano.planning.planned import make_fleet, make_world
-from favano.schedule import Poll
+from favano.planning.planned import make_context, make_fleet
+from favano.schedule import Polling
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given
-from favano.theory import Advice, Condition, Estimates, Form, Problem, Rule, Setting, StepCount
+from favano.specification.spec import Spec, required
+from favano.theory import (
+    Advice,
+    Condition,
+    Estimates,
+    Form,
+    Rule,
+    StepCount,
+    TheoryProblem,
+    TheorySetting,
+)
 from favano.theory.problem import LARGEST
 
 Document: TypeAlias = dict[str, object]
@@ -29,23 +38,23 @@ class Case:
     spec: Spec
     rule: Rule
 
-    def setting(self, form: Form = "corrected") -> Setting:
+    def setting(self, form: Form = "corrected") -> TheorySetting:
         """The setting of Theorem 1."""
         fleet = make_fleet(self.spec, self.spec.run.seed)
         return theory.setting(self.policy, fleet, self.rule, form)
 
     @property
-    def policy(self) -> Poll:
+    def policy(self) -> Polling:
         """The contact policy."""
-        return make_world(self.spec, self.spec.run.seed).poll()
+        return make_context(self.spec, self.spec.run.seed).polling()
 
     def rounds(self, asked: int | None) -> int:
         """Server steps T: the number asked for, else that of the horizon."""
         if asked is not None:
             return asked
-        horizon, period = given(self.spec.run.horizon), self.policy.period
+        horizon, period = required(self.spec.run.horizon), self.policy.period
         rule = f"need at most 1e30 server steps, which last {period:g} here"
-        need(horizon / period <= LARGEST, "horizon", horizon, rule)
+        require(horizon / period <= LARGEST, "horizon", horizon, rule)
         return max(1, floor(horizon / period))
 
 
@@ -67,10 +76,10 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rates:
+class GuaranteedRates:
     """Limits on the learning rate, and the best one for a number of server steps."""
 
-    problem: Problem
+    problem: TheoryProblem
     printed: tuple[Condition, ...]
     sufficient: tuple[Condition, ...]
     rounds: int
@@ -104,13 +113,13 @@ def make_case(spec: Spec) -> Case:
 def speed_laws(spec: Spec) -> dict[str, StepCount]:
     """The law of the step count for each speed, the fastest first; refused without polls."""
     full = resolve(spec)
-    world = make_world(full, full.run.seed)
-    policy = full.method.bind(world).policy()
-    if not isinstance(policy, Poll):
+    context = make_context(full, full.run.seed)
+    policy = full.method.bind(context).policy()
+    if not isinstance(policy, Polling):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
-    laws = theory.class_laws(policy, world.fleet)
-    laws.sort(key=lambda group: float(world.fleet.mean[group.members[0]]))
+    laws = theory.class_laws(policy, context.fleet)
+    laws.sort(key=lambda group: float(context.fleet.mean[group.members[0]]))
     return {name: group.law for name, group in zip(speed_names(len(laws)), laws, strict=True)}
 
 
@@ -138,7 +147,7 @@ def alpha_document(case: Case) -> Document:
     return document
 
 
-def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds:
+def bounds_of(case: Case, problem: TheoryProblem, rounds: int | None = None) -> Bounds:
     """The printed bound with the printed coefficients, the others with the rigorous ones."""
     steps = case.rounds(rounds)
     printed, rigorous = case.setting("printed"), case.setting("rigorous")
@@ -153,10 +162,10 @@ def bounds_of(case: Case, problem: Problem, rounds: int | None = None) -> Bounds
         )
 
     allowed = theory.largest_rate(rigorous, problem)
-    return Bounds(steps, at(given(case.spec.training.learning_rate)), at(allowed))
+    return Bounds(steps, at(required(case.spec.training.learning_rate)), at(allowed))
 
 
-def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> Document:
+def bound_document(case: Case, problem: TheoryProblem, rounds: int | None = None) -> Document:
     """The bounds with all their inputs."""
     bounds, right = bounds_of(case, problem, rounds), case.setting()
     return {
@@ -172,11 +181,11 @@ def bound_document(case: Case, problem: Problem, rounds: int | None = None) -> D
     }
 
 
-def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
+def rates_of(case: Case, problem: TheoryProblem, rounds: int | None = None) -> GuaranteedRates:
     """Every condition on the learning rate, and the rate with the smallest bound."""
     setting, steps = case.setting("rigorous"), case.rounds(rounds)
     expansion, cap = theory.full_expansion(setting, problem), theory.largest_rate(setting, problem)
-    return Rates(
+    return GuaranteedRates(
         problem=problem,
         printed=theory.proof_conditions(case.setting("printed"), problem),
         sufficient=theory.sufficient_conditions(setting, problem),
@@ -184,7 +193,7 @@ def rates_of(case: Case, problem: Problem, rounds: int | None = None) -> Rates:
         largest=cap,
         best=theory.best_rate(expansion, cap, steps),
         lemma=theory.lemma_rate(expansion, cap, steps),
-        run=given(case.spec.training.learning_rate),
+        run=required(case.spec.training.learning_rate),
     )
 
 

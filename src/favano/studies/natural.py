@@ -12,16 +12,16 @@ from typing import Final
 
 from favano.methods import our_methods
 from favano.records.ledger import TUNED
-from favano.studies.experiment import Experiment, Reading, Run, seeded
-from favano.studies.search import Grid, Search
+from favano.studies.experiment import Experiment, Reading, StudyRun, seeded
+from favano.studies.search import Search, SearchGrid
 
 _METHODS: Final = ("fedavg", "fedbuff", "favano", "favano-delta")
 _CLIENT = (1 / 4, 1 / 2, 1, 2, 4)
-_GRIDS: Final[Mapping[str, Grid]] = {
-    "fedavg": Grid(_CLIENT, server=(0.3, 1.0, 3.0)),
-    "fedbuff": Grid(_CLIENT, server=(1.0, 3.0, 10.0)),
-    "favano": Grid(tuple(2 ** (half / 2) for half in range(-7, 8)), server=(1.0,)),
-    "favano-delta": Grid(_CLIENT, server=(1.0, 3.0, 10.0)),
+_GRIDS: Final[Mapping[str, SearchGrid]] = {
+    "fedavg": SearchGrid(_CLIENT, server=(0.3, 1.0, 3.0)),
+    "fedbuff": SearchGrid(_CLIENT, server=(1.0, 3.0, 10.0)),
+    "favano": SearchGrid(tuple(2 ** (half / 2) for half in range(-7, 8)), server=(1.0,)),
+    "favano-delta": SearchGrid(_CLIENT, server=(1.0, 3.0, 10.0)),
 }
 _COLUMN = "natural"
 _OVER_TIME = ((("accuracy", "time"), ("accuracy", "local_steps")),)
@@ -50,7 +50,7 @@ SHAKESPEARE_KEYS: Final[Mapping[str, object]] = {
 }
 
 
-def natural_runs(keys: Mapping[str, object], seeds: int) -> list[Run]:
+def natural_runs(keys: Mapping[str, object], seeds: int) -> list[StudyRun]:
     """The runs of every method on one data set."""
     return [
         run

@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from favano.engine import PlainLoop
-from favano.errors import need
+from favano.errors import require
 from favano.planning.planned import plan_seed
 from favano.run import samples as sources
 from favano.run.assembly import assemble
@@ -32,7 +32,7 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     """
     spec = resolve(spec)
     rule = "need none: the theorem's constants are about gradients in full precision"
-    need(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
+    require(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
     planned = plan_seed(sources.in_steps(spec, samples), spec.run.seed, samples.traits)
     module = sources.initial_module(model, spec.run.seed)
     dtype = sources.number_type(module, samples)
@@ -43,10 +43,10 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
     points = []
     with one_thread():
-        for moment in PlainLoop(aggregator, trainer).moments():
-            if moment.version in wanted:
-                points.append(probe.at(moment.server))
-            if moment.version >= last:
+        for event in PlainLoop(aggregator, trainer).moments():
+            if event.version in wanted:
+                points.append(probe.at(event.server))
+            if event.version >= last:
                 break
     return estimates(points)
 

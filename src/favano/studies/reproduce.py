@@ -11,18 +11,18 @@ from time import perf_counter
 from typing import Protocol
 
 from favano.data import NAMES, find, is_natural
-from favano.errors import need
+from favano.errors import require
 from favano.records.ledger import RUNS, TUNING
+from favano.run.backend import THIS_MACHINE, Place, RunTogether
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
-from favano.run.place import THIS_MACHINE, Place, RunTogether
 from favano.run.progress import Progress, Silence
 from favano.run.result import Result
 from favano.run.result_folder import check_writable
 from favano.specification.parts import ProblemPart
-from favano.specification.spec import Spec, given
+from favano.specification.spec import Spec, required
 from favano.studies.archive import Archive
-from favano.studies.experiment import Experiment, Run, make
+from favano.studies.experiment import Experiment, StudyRun, make
 from favano.studies.footprint import Footprint
 from favano.studies.request import Request, finalists, first_runs, tuned_parts, write_parts
 
@@ -65,7 +65,7 @@ def reproduce(
     If no run is missing, neither their device nor their data have to be here.
     After Ctrl-C they are written from the runs that have ended, before `Stopped` is raised.
     """
-    need(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
+    require(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
     asked = {experiment.name: request.parts(experiment) for experiment in experiments}
     every = [run for part in asked.values() for runs in part.values() for run in runs]
@@ -110,7 +110,7 @@ def reproduce(
 
 
 def check_all(
-    runs: Sequence[Run], out: Path, data_dir: Path | None, place: Place = THIS_MACHINE
+    runs: Sequence[StudyRun], out: Path, data_dir: Path | None, place: Place = THIS_MACHINE
 ) -> None:
     """Refuse a folder that cannot be written, and devices or data that do not exist."""
     check_writable(out)
@@ -120,7 +120,7 @@ def check_all(
         find(dataset, data_dir)
 
 
-def still_to_make(runs: Sequence[Run], archive: Archive) -> list[Run]:
+def still_to_make(runs: Sequence[StudyRun], archive: Archive) -> list[StudyRun]:
     """The runs without a result, each specification once."""
     by_digest = {run.digest: run for run in runs}
     return [run for run in by_digest.values() if not archive.has(run)]
@@ -132,21 +132,21 @@ class _ClientCount:
 
     data_dir: Path | None
     watcher: Watcher
-    found: dict[ProblemPart, int] = field(default_factory=dict)
+    client_counts: dict[ProblemPart, int] = field(default_factory=dict)
 
-    def fill(self, runs: Sequence[Run]) -> list[Run]:
+    def fill(self, runs: Sequence[StudyRun]) -> list[StudyRun]:
         """The runs with their number of clients, where none is asked for."""
         return [replace(run, spec=self._filled(run.spec)) for run in runs]
 
     def _filled(self, spec: Spec) -> Spec:
-        asked = spec.asked or spec
-        if asked.fleet.clients is not None or not is_natural(given(spec.problem.split)):
+        asked = spec.as_given or spec
+        if asked.fleet.clients is not None or not is_natural(required(spec.problem.split)):
             return spec
-        if spec.problem not in self.found:
+        if spec.problem not in self.client_counts:
             with self.watcher.decoding(spec.problem.dataset) as on_image:
                 data = load_data(spec.problem, self.data_dir, on_image)
-            self.found[spec.problem] = data.traits.clients_by(given(spec.problem.split))
-        return make(spec, {"clients": self.found[spec.problem]})
+            self.client_counts[spec.problem] = data.traits.clients_by(required(spec.problem.split))
+        return make(spec, {"clients": self.client_counts[spec.problem]})
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class _RunMaker:
     checkpoint_every: float | None
     place: Place
 
-    def make(self, runs: Sequence[Run]) -> None:
+    def make(self, runs: Sequence[StudyRun]) -> None:
         """Runs with the same network and data share lanes, `at_once` runs at a time.
 
         With fewer runs at a time lanes are less busy, but results are kept sooner.
@@ -177,7 +177,7 @@ class _RunMaker:
             for start in range(0, len(pool), size):
                 self._train(pool[start : start + size], run_together)
 
-    def _train(self, group: Sequence[Run], run_together: RunTogether) -> None:
+    def _train(self, group: Sequence[StudyRun], run_together: RunTogether) -> None:
         # Before the runs: while they are under way, no machine of a cluster has time to answer.
         footprint, machines = self.footprint(), self.place.size(group[0].spec.run.device)
         with self.watcher.training() as progress:
@@ -199,14 +199,14 @@ class _RunMaker:
         if any(result.interrupted for result in results):
             raise KeyboardInterrupt
 
-    def _checkpoints(self, group: Sequence[Run]) -> Checkpoints:
+    def _checkpoints(self, group: Sequence[StudyRun]) -> Checkpoints:
         folders, say = [self.archive.checkpoints(run) for run in group], self.watcher.say
         return Checkpoints(folders, self.checkpoint_every, say, keep_last=False)
 
 
-def _pools(runs: Sequence[Run]) -> list[list[Run]]:
+def _pools(runs: Sequence[StudyRun]) -> list[list[StudyRun]]:
     """Groups of runs that can share lanes."""
-    groups: dict[tuple[object, ...], list[Run]] = {}
+    groups: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         problem, part = replace(run.spec.problem, split=None), run.spec.run
         key = (problem, part.device, part.precision, part.buffers, run.spec.training.recipe)

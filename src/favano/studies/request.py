@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from favano.errors import need
+from favano.errors import require
 from favano.records import curves_to_csv, entries_to_csv, write_together
 from favano.records.folder import CURVES
 from favano.records.ledger import READINGS, RUNS, TUNED, TUNING
-from favano.specification.spec import given
+from favano.specification.spec import required
 from favano.studies.archive import Archive
 from favano.studies.curves import mean_curves
-from favano.studies.experiment import Experiment, Run, prepared, read_otherwise
+from favano.studies.experiment import Experiment, StudyRun, prepared, read_otherwise
 from favano.studies.search import FIRST_SEED
 from favano.studies.tuning import finalist_runs, tuned_runs, tuning_runs
 
@@ -43,10 +43,10 @@ class Request:
 
     def __post_init__(self) -> None:
         rule = f"need 1..{FIRST_SEED}: seeds from {FIRST_SEED} on are for tuning"
-        need(0 < self.scale <= 1, "scale", self.scale, "need a number > 0, 1 at most")
-        need(self.seeds is None or 1 <= self.seeds <= FIRST_SEED, "seeds", self.seeds, rule)
+        require(0 < self.scale <= 1, "scale", self.scale, "need a number > 0, 1 at most")
+        require(self.seeds is None or 1 <= self.seeds <= FIRST_SEED, "seeds", self.seeds, rule)
 
-    def parts(self, experiment: Experiment) -> dict[str, list[Run]]:
+    def parts(self, experiment: Experiment) -> dict[str, list[StudyRun]]:
         """The runs of an experiment, by the file that lists them."""
         seeds = self.seeds or experiment.seeds
         runs = prepared(
@@ -70,7 +70,7 @@ class Request:
         if not experiment.paper:
             return experiment
         (ours, *_), (papers, *_) = self.parts(experiment)[RUNS], experiment.runs(1)
-        time, asked = given(ours.spec.run.horizon), given(papers.spec.run.horizon)
+        time, asked = required(ours.spec.run.horizon), required(papers.spec.run.horizon)
         reasons = []
         if time != asked:
             reasons.append(f"these runs end at time {time:,g} and the paper's at {asked:,g}")
@@ -88,15 +88,15 @@ class Request:
         return out / re.sub(r"[^\w.-]", "-", name + "".join(other))
 
 
-def first_runs(experiment: Experiment, parts: Mapping[str, Sequence[Run]]) -> list[Run]:
+def first_runs(experiment: Experiment, parts: Mapping[str, Sequence[StudyRun]]) -> list[StudyRun]:
     """The runs that can be made before rates are tuned."""
     names = (TUNING,) if experiment.ours else parts
     return [run for name in names for run in parts[name]]
 
 
 def finalists(
-    experiment: Experiment, parts: Mapping[str, Sequence[Run]], archive: Archive
-) -> list[Run]:
+    experiment: Experiment, parts: Mapping[str, Sequence[StudyRun]], archive: Archive
+) -> list[StudyRun]:
     """The pairs of rates that are tried to the end, once all have been tried for a while."""
     search = experiment.search
     if search is None or not search.finalists or TUNING not in parts:
@@ -105,8 +105,8 @@ def finalists(
 
 
 def tuned_parts(
-    experiment: Experiment, parts: Mapping[str, Sequence[Run]], archive: Archive
-) -> dict[str, list[Run]]:
+    experiment: Experiment, parts: Mapping[str, Sequence[StudyRun]], archive: Archive
+) -> dict[str, list[StudyRun]]:
     """The parts with tuned rates, once all tuning runs are made: of ours, all but the search."""
     if TUNING not in parts:
         return {}
@@ -117,7 +117,7 @@ def tuned_parts(
 
 
 def write_parts(
-    folder: Path, parts: Mapping[str, Sequence[Run]], archive: Archive, *, curves: bool
+    folder: Path, parts: Mapping[str, Sequence[StudyRun]], archive: Archive, *, curves: bool
 ) -> None:
     """Write the ledgers of an experiment and, for figures, its mean curves."""
     texts = {

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from favano.errors import need
+from favano.errors import require
 
 FIRST_SEED: Final = 1000  # of a search; reported seeds are 0, 1, ... and stay below
 
 
-class Grid(NamedTuple):
+class SearchGrid(NamedTuple):
     """Client rates as multiples of an experiment's own, and server rates."""
 
     client: tuple[float, ...]
@@ -30,7 +30,7 @@ class Search:
         finalists: the best pairs, which are then tried to the end; the best of these is chosen.
     """
 
-    grids: Mapping[str, Grid]
+    grids: Mapping[str, SearchGrid]
     holdout: int
     seeds: int = 1
     time: float = 1.0
@@ -38,7 +38,7 @@ class Search:
 
     def __post_init__(self) -> None:
         sizes = set(map(_size, self.grids.values()))
-        need(len(sizes) == 1, "grids", sizes, "need equally many pairs for every method")
+        require(len(sizes) == 1, "grids", sizes, "need equally many pairs for every method")
 
     @property
     def pairs(self) -> int:
@@ -46,5 +46,5 @@ class Search:
         return _size(next(iter(self.grids.values())))
 
 
-def _size(grid: Grid) -> int:
+def _size(grid: SearchGrid) -> int:
     return len(grid.client) * len(grid.server)

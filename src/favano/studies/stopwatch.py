@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import NamedTuple
 
-from favano.training import Made
+from favano.training import StepsDone
 
 _FEWEST = 4  # marks with a middle
 
@@ -18,7 +18,7 @@ class _Mark(NamedTuple):
 
 
 @dataclass
-class Stopwatch:
+class BenchStopwatch:
     """A progress display for `run_together`, and `made` for its `on_steps`; make it just before.
 
     Times of updates are those at which it is told of them. Lanes say themselves when they made
@@ -37,7 +37,7 @@ class Stopwatch:
     def begin(self, steps: int) -> None:
         self._begun, self._cpu_begun = self.clock(), process_time()
 
-    def made(self, made: Made) -> None:
+    def made(self, made: StepsDone) -> None:
         """Lanes have made local steps."""
         if made.steps:
             self.marks.append(_Mark(made.at, self.steps + made.steps))

@@ -16,23 +16,25 @@ from itertools import product
 from favano.options import options_of
 from favano.records import Entry, rates_tried
 from favano.records.ledger import TO_THE_END
-from favano.specification.spec import Spec, given
-from favano.studies.experiment import Run, make
+from favano.specification.spec import Spec, required
+from favano.studies.experiment import StudyRun, make
 from favano.studies.search import FIRST_SEED, Search
 
 
-def tuning_runs(runs: Sequence[Run], search: Search) -> list[Run]:
+def tuning_runs(runs: Sequence[StudyRun], search: Search) -> list[StudyRun]:
     """The runs that tune every method and column of `runs`."""
     trials = []
     for run in {_cell(run): run for run in runs}.values():
-        grid, rate = search.grids[run.spec.method.name], given(run.spec.training.learning_rate)
-        keys = {"horizon": search.time * given(run.spec.run.horizon)} if search.time < 1 else {}
+        grid, rate = search.grids[run.spec.method.name], required(run.spec.training.learning_rate)
+        keys = {"horizon": search.time * required(run.spec.run.horizon)} if search.time < 1 else {}
         for factor, server in product(grid.client, grid.server):
             trials += _trial(replace(run, spec=make(run.spec, keys)), search, factor * rate, server)
     return trials
 
 
-def finalist_runs(runs: Sequence[Run], search: Search, tried: Sequence[Entry]) -> list[Run]:
+def finalist_runs(
+    runs: Sequence[StudyRun], search: Search, tried: Sequence[Entry]
+) -> list[StudyRun]:
     """The runs that try the best pairs of every method and column to the end."""
     pairs = rates_tried(tried)
     return [
@@ -43,11 +45,13 @@ def finalist_runs(runs: Sequence[Run], search: Search, tried: Sequence[Entry]) -
     ]
 
 
-def _trial(run: Run, search: Search, client: float | None, server: float | None) -> list[Run]:
+def _trial(
+    run: StudyRun, search: Search, client: float | None, server: float | None
+) -> list[StudyRun]:
     """Runs that try a pair of rates on held-out samples and seeds."""
     spec = _with(make(run.spec, {"holdout": search.holdout}), client, server)
     return [
-        Run(
+        StudyRun(
             f"client {client:.4g}, server {server:.4g}",
             run.column,
             make(spec, {"seed": FIRST_SEED + seed}),
@@ -56,13 +60,13 @@ def _trial(run: Run, search: Search, client: float | None, server: float | None)
     ]
 
 
-def tuned_runs(runs: Sequence[Run], tried: Sequence[Entry]) -> list[Run]:
+def tuned_runs(runs: Sequence[StudyRun], tried: Sequence[Entry]) -> list[StudyRun]:
     """The runs with the best rates for their method and column."""
     rates = rates_tried(tried)
     return [replace(run, spec=_with(run.spec, *rates[_cell(run)][0][:2])) for run in runs]
 
 
-def _cell(run: Run) -> tuple[str, str]:
+def _cell(run: StudyRun) -> tuple[str, str]:
     return run.spec.name, run.column
 
 

@@ -19,7 +19,7 @@ def critical_path(schedule: Schedule) -> int:
     path(-1) = 0; path(v) = max(path(v - 1), path(base_j) + steps_j over the jobs j of update v).
     """
     path = [0]  # of version -1, then of each update
-    base, steps = schedule.base.tolist(), schedule.steps.tolist()
+    base, steps = schedule.start_version.tolist(), schedule.steps.tolist()
     for first, last in pairwise(schedule.offsets.tolist()):
         path.append(max([path[-1], *(path[base[j] + 1] + steps[j] for j in range(first, last))]))
     return path[-1]

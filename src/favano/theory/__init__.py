@@ -16,7 +16,7 @@ from favano.theory.bounds import printed_expansion as printed_expansion
 from favano.theory.coefficients import Form as Form
 from favano.theory.coefficients import coefficients as coefficients
 from favano.theory.coefficients import setting as setting
-from favano.theory.complexity import Terms as Terms
+from favano.theory.complexity import ComplexityTerms as ComplexityTerms
 from favano.theory.complexity import best_rate as best_rate
 from favano.theory.complexity import corollary as corollary
 from favano.theory.complexity import fewest_rounds as fewest_rounds
@@ -36,7 +36,7 @@ from favano.theory.estimators import estimator_mean as estimator_mean
 from favano.theory.estimators import estimator_variance as estimator_variance
 from favano.theory.estimators import weight as weight
 from favano.theory.fairness import CONFIDENCE as CONFIDENCE
-from favano.theory.fairness import Share as Share
+from favano.theory.fairness import ShareEstimate as ShareEstimate
 from favano.theory.fairness import shares as shares
 from favano.theory.fairness import verdict as verdict
 from favano.theory.potential import contraction as contraction
@@ -45,8 +45,8 @@ from favano.theory.potential import kappa as kappa
 from favano.theory.potential import mean_model as mean_model
 from favano.theory.potential import next_potential as next_potential
 from favano.theory.potential import potential as potential
-from favano.theory.problem import Problem as Problem
-from favano.theory.problem import Setting as Setting
+from favano.theory.problem import TheoryProblem as TheoryProblem
+from favano.theory.problem import TheorySetting as TheorySetting
 from favano.theory.server_time import ServerTime as ServerTime
 from favano.theory.server_time import server_time as server_time
 from favano.theory.steps import StepCount as StepCount

@@ -15,16 +15,16 @@ from math import isfinite
 
 import numpy as np
 
-from favano.errors import need
-from favano.schedule import Poll
+from favano.errors import require
+from favano.schedule import Polling
 from favano.theory.bounds import full_expansion
 from favano.theory.coefficients import Form, setting_of
 from favano.theory.complexity import Choice, fewest_rounds
 from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
-from favano.theory.problem import SMALLEST, Problem, Setting, check_target
+from favano.theory.problem import SMALLEST, TheoryProblem, TheorySetting, check_target
 from favano.theory.steps import class_laws
-from favano.timing import Deterministic, Exponential, Fleet, Geometric
+from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric
 
 _STEPS = (1, 2, 3, 5, 8, 12, 20, 32, 50)
 _PLACES = 9  # grid points for s and for the tick
@@ -43,7 +43,9 @@ class Estimate:
 
     def __post_init__(self) -> None:
         good = isfinite(self.high) and 0 <= self.low <= self.value <= self.high
-        need(good, "estimate", (self.low, self.value, self.high), "need 0 <= low <= value <= high")
+        require(
+            good, "estimate", (self.low, self.value, self.high), "need 0 <= low <= value <= high"
+        )
 
 
 def known(value: float) -> Estimate:
@@ -66,11 +68,11 @@ class Estimates:
     gap: Estimate  # F
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> TheoryProblem:
         """The constants at their values."""
         return next(self.corners(("value",)))
 
-    def corners(self, ends: Sequence[str] = ("value", "low", "high")) -> Iterator[Problem]:
+    def corners(self, ends: Sequence[str] = ("value", "low", "high")) -> Iterator[TheoryProblem]:
         """All combinations of the constants' ends, each once; the first has the values."""
         names = vars(self)
         sides = [
@@ -78,10 +80,10 @@ class Estimates:
             for estimate in names.values()
         ]
         for chosen in product(*sides):
-            yield Problem(**dict(zip(names, chosen, strict=True)))
+            yield TheoryProblem(**dict(zip(names, chosen, strict=True)))
 
 
-def estimates_of(problem: Problem) -> Estimates:
+def estimates_of(problem: TheoryProblem) -> Estimates:
     """Constants that are known exactly.
 
     >>> estimates_of(Problem(smoothness=3.0)).smoothness.high
@@ -94,15 +96,15 @@ def estimates_of(problem: Problem) -> Estimates:
 class Candidate:
     """One way to run FAVANO."""
 
-    setting: Setting
+    setting: TheorySetting
     tick: float  # I + V
 
-    def choice(self, problem: Problem, target: float) -> Choice:
+    def choice(self, problem: TheoryProblem, target: float) -> Choice:
         """The learning rate that reaches the target in the fewest server steps."""
         cap = largest_rate(self.setting, problem)
         return fewest_rounds(full_expansion(self.setting, problem), cap, target)
 
-    def time(self, problem: Problem, target: float) -> float:
+    def time(self, problem: TheoryProblem, target: float) -> float:
         """Simulated time to the target."""
         return self.tick * self.choice(problem, target).rounds
 
@@ -136,8 +138,8 @@ class Advice:
 
 
 def advise(
-    policy: Poll,
-    fleet: Fleet,
+    policy: Polling,
+    fleet: ClientSpeeds,
     estimates: Estimates,
     target: float,
     *,
@@ -176,7 +178,7 @@ def advise(
     )
 
 
-def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[Candidate]:
+def candidates(policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form) -> Iterator[Candidate]:
     """The given policy, then a grid of s, K and tick around it.
 
     Ticks in which some client can never finish a step are left out; a policy with such a tick is
@@ -202,7 +204,7 @@ def candidates(policy: Poll, fleet: Fleet, rule: Rule, form: Form) -> Iterator[C
             yield Candidate(setting_of(capped, selected, rule, form), most.period)
 
 
-def _limit(setting: Setting, problem: Problem, rate: float) -> str:
+def _limit(setting: TheorySetting, problem: TheoryProblem, rate: float) -> str:
     tightest = min(sufficient_conditions(setting, problem), key=lambda each: each.limit)
     if rate >= tightest.limit * (1 - 1e-12):
         return f"eta <= {tightest.formula}"

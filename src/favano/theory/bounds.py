@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from favano.theory.potential import contraction, noise_level
-from favano.theory.problem import Problem, Setting, check_rate, check_rounds
+from favano.theory.problem import TheoryProblem, TheorySetting, check_rate, check_rounds
 
 
 class Expansion(NamedTuple):
@@ -47,7 +47,7 @@ class Descent(NamedTuple):
         return -self.c2 - self.c1 * self.d1
 
 
-def printed_expansion(setting: Setting, problem: Problem) -> Expansion:
+def printed_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansion:
     """The terms of Theorem 1 as printed: no K^2 terms, and 5600 for 2 * 2880.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
@@ -63,7 +63,7 @@ def printed_expansion(setting: Setting, problem: Problem) -> Expansion:
     )
 
 
-def full_expansion(setting: Setting, problem: Problem) -> Expansion:
+def full_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansion:
     """The terms of Theorem 1 corrected (docs/errata.md, 10 and 11).
 
         2(n+1)F / (T s eta) + (L s / (n+1)) (sigma^2 a + 8 b G^2) eta
@@ -80,7 +80,9 @@ def full_expansion(setting: Setting, problem: Problem) -> Expansion:
     return printed._replace(quadratic=steps + level)
 
 
-def bound_short(setting: Setting, problem: Problem, rate: float, rounds: float) -> float:
+def bound_short(
+    setting: TheorySetting, problem: TheoryProblem, rate: float, rounds: float
+) -> float:
     """Theorem 1 as printed.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
@@ -90,7 +92,7 @@ def bound_short(setting: Setting, problem: Problem, rate: float, rounds: float) 
     return printed_expansion(setting, problem).at(rate, rounds)
 
 
-def bound_full(setting: Setting, problem: Problem, rate: float, rounds: float) -> float:
+def bound_full(setting: TheorySetting, problem: TheoryProblem, rate: float, rounds: float) -> float:
     """Theorem 1 corrected; holds for learning rates up to `largest_rate`.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
@@ -100,7 +102,7 @@ def bound_full(setting: Setting, problem: Problem, rate: float, rounds: float) -
     return full_expansion(setting, problem).at(rate, rounds)
 
 
-def descent(setting: Setting, problem: Problem, rate: float) -> Descent:
+def descent(setting: TheorySetting, problem: TheoryProblem, rate: float) -> Descent:
     """The constants c_i, d_i of the proof, with the corrected contraction and no rounding.
 
     >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
@@ -124,7 +126,9 @@ def descent(setting: Setting, problem: Problem, rate: float) -> Descent:
     )
 
 
-def bound_assembled(setting: Setting, problem: Problem, rate: float, rounds: float) -> float:
+def bound_assembled(
+    setting: TheorySetting, problem: TheoryProblem, rate: float, rounds: float
+) -> float:
     """(F/T + c1 d2 + c3) / (-c2 - c1 d1): the proof's constants without rounding.
 
     Infinite where the proof does not apply: eta > 1/(4 L K^2), no contraction, or no descent.

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.theory.estimators import Rule, check_reachable
-from favano.theory.problem import Setting
+from favano.theory.problem import TheorySetting
 from favano.theory.steps import ClassLaw, StepCount, class_laws
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 
 Form: TypeAlias = Literal["printed", "corrected", "rigorous"]
 _DEPENDENCE = 13 / 12
@@ -50,7 +50,9 @@ def coefficients(law: StepCount, rule: Rule, form: Form = "corrected") -> Coeffi
     return Coefficients(noise / law.mean + spread / square, spread)
 
 
-def setting(policy: Poll, fleet: Fleet, rule: Rule, form: Form = "corrected") -> Setting:
+def setting(
+    policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form = "corrected"
+) -> TheorySetting:
     """FAVANO with this policy on this fleet, as Theorem 1 sees it.
 
     >>> from favano.timing import two_speeds
@@ -63,7 +65,7 @@ def setting(policy: Poll, fleet: Fleet, rule: Rule, form: Form = "corrected") ->
 
 def setting_of(
     laws: Sequence[ClassLaw], selected: int, rule: Rule, form: Form = "corrected"
-) -> Setting:
+) -> TheorySetting:
     """The setting from the laws of the clients' step counts.
 
     >>> import numpy as np
@@ -73,7 +75,7 @@ def setting_of(
     """
     each = [(len(members), coefficients(law, rule, form)) for members, law in laws]
     clients = sum(count for count, _ in each)
-    return Setting(
+    return TheorySetting(
         clients=clients,
         selected=selected,
         local_steps=laws[0].law.local_steps,

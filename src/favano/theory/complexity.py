@@ -10,17 +10,23 @@ from __future__ import annotations
 from math import ceil, inf, sqrt
 from typing import NamedTuple
 
-from favano.errors import need
+from favano.errors import require
 from favano.theory.bounds import Expansion, full_expansion
 from favano.theory.conditions import largest_rate
 from favano.theory.potential import noise_level
-from favano.theory.problem import PaperForm, Problem, Setting, check_rounds, check_target
+from favano.theory.problem import (
+    PaperForm,
+    TheoryProblem,
+    TheorySetting,
+    check_rounds,
+    check_target,
+)
 
 _NEWTON = 8  # steps that are more than enough
 _EXACT = 2.0**53  # beyond it, not every whole number is a float
 
 
-class Terms(NamedTuple):
+class ComplexityTerms(NamedTuple):
     """A complexity second / eps^2 + middle / eps^(3/2) + first / eps, term by term."""
 
     second: float
@@ -47,7 +53,7 @@ def best_rate(expansion: Expansion, cap: float, rounds: float) -> float:
     '0.100000'
     """
     check_rounds(rounds)
-    need(cap > 0, "cap", cap, "need a positive learning rate")
+    require(cap > 0, "cap", cap, "need a positive learning rate")
     r0, linear, quadratic = expansion
     if r0 == 0:
         return cap
@@ -74,7 +80,7 @@ def fewest_rounds(expansion: Expansion, cap: float, target: float) -> Choice:
     Choice(rate=0.1, rounds=200)
     """
     check_target(target)
-    need(cap > 0, "cap", cap, "need a positive learning rate")
+    require(cap > 0, "cap", cap, "need a positive learning rate")
     r0, linear, quadratic = expansion
     # The root in a form without cancellation, so that it also holds for quadratic = 0.
     slope = linear + sqrt(linear**2 + 3 * quadratic * target)
@@ -115,7 +121,7 @@ def lemma_bound(
     return 2 * sqrt(linear * r0 / rounds) + middle + r0 / (cap * rounds)
 
 
-def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
+def lemma_rounds(expansion: Expansion, cap: float, target: float) -> ComplexityTerms:
     """36 linear r0/eps^2 + 15 r0 quadratic^(1/2)/eps^(3/2) + 3 r0/(cap eps) server steps suffice.
 
     15 is 6^(3/2) rounded up, as the corrected lemma has it (docs/errata.md, 13).
@@ -125,14 +131,16 @@ def lemma_rounds(expansion: Expansion, cap: float, target: float) -> Terms:
     """
     check_target(target)
     r0, linear, quadratic = expansion
-    return Terms(
+    return ComplexityTerms(
         36 * linear * r0 / target**2,
         15 * r0 * sqrt(quadratic) / target**1.5,
         3 * r0 / (cap * target),
     )
 
 
-def rounds_to_target(setting: Setting, problem: Problem, target: float) -> Terms:
+def rounds_to_target(
+    setting: TheorySetting, problem: TheoryProblem, target: float
+) -> ComplexityTerms:
     """Corollary 1 corrected, with its constants: this many server steps suffice.
 
         72 F L (sigma^2 a + 8 b G^2) / eps^2
@@ -148,8 +156,8 @@ def rounds_to_target(setting: Setting, problem: Problem, target: float) -> Terms
 
 
 def corollary(
-    setting: Setting, problem: Problem, target: float, form: PaperForm = "corrected"
-) -> Terms:
+    setting: TheorySetting, problem: TheoryProblem, target: float, form: PaperForm = "corrected"
+) -> ComplexityTerms:
     """Corollary 1 up to numerical constants, as the paper states it.
 
         F L (sigma^2 a + 8 G^2 b) / eps^2
@@ -173,9 +181,9 @@ def corollary(
     if form == "printed":
         last = growth**2 * setting.local_steps * b
     else:  # the inverse of `sufficient_conditions`, times 1/s
-        drift = growth * setting.local_steps / s
-        last = max(growth * sqrt(b), b, drift, steps2 / s, b * growth**2 / n)
-    return Terms(
+        correction = growth * setting.local_steps / s
+        last = max(growth * sqrt(b), b, correction, steps2 / s, b * growth**2 / n)
+    return ComplexityTerms(
         gap * smooth * noise_level(setting, problem) / target**2,
         n / s * gap * smooth * extra * sqrt(inside) / target**1.5,
         n * gap * smooth * last / target,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import NamedTuple
 
-from favano.theory.problem import PaperForm, Problem, Setting, check_rate
+from favano.theory.problem import PaperForm, TheoryProblem, TheorySetting, check_rate
 
 
 class Condition(NamedTuple):
@@ -17,7 +17,7 @@ class Condition(NamedTuple):
     stated: bool = False  # in the statement of Theorem 1
 
 
-def proof_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...]:
+def proof_conditions(setting: TheorySetting, problem: TheoryProblem) -> tuple[Condition, ...]:
     """The conditions that the paper's proof uses.
 
     Theorem 1 states only the last. It implies the first only if 5 B^2 b s >= K, and it does not
@@ -40,7 +40,7 @@ def proof_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...
     )
 
 
-def sufficient_conditions(setting: Setting, problem: Problem) -> tuple[Condition, ...]:
+def sufficient_conditions(setting: TheorySetting, problem: TheoryProblem) -> tuple[Condition, ...]:
     """Conditions that suffice for `bound_full`, for every K and s.
 
     The first three use 1/8, 1/16 and 1/16 of the available quarter to give D >= s eta / (2(n+1)).
@@ -53,16 +53,18 @@ def sufficient_conditions(setting: Setting, problem: Problem) -> tuple[Condition
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
     smooth, growth = problem.smoothness, problem.growth
     potential = 1 / (152 * growth * sqrt(b) * smooth * s)
-    moment = (n + 1) / (64 * b * growth**2 * smooth * s)
+    event = (n + 1) / (64 * b * growth**2 * smooth * s)
     return (
         Condition("1/(152 B b^(1/2) L s)", potential, "potential against descent"),
         Condition("1/(16 B L K)", 1 / (16 * growth * smooth * steps), "drift"),
-        Condition("(n+1)/(64 b B^2 L s)", moment, "second moment"),
+        Condition("(n+1)/(64 b B^2 L s)", event, "second moment"),
         *proof_conditions(setting, problem)[0:3:2],
     )
 
 
-def largest_rate(setting: Setting, problem: Problem, form: PaperForm = "corrected") -> float:
+def largest_rate(
+    setting: TheorySetting, problem: TheoryProblem, form: PaperForm = "corrected"
+) -> float:
     """The largest learning rate for which the theorem holds (`printed`: is claimed to hold).
 
     >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.3502)
@@ -74,7 +76,7 @@ def largest_rate(setting: Setting, problem: Problem, form: PaperForm = "correcte
     return min(each.limit for each in sufficient_conditions(setting, problem))
 
 
-def descent_ratio(setting: Setting, problem: Problem, rate: float) -> float:
+def descent_ratio(setting: TheorySetting, problem: TheoryProblem, rate: float) -> float:
     """D / (s eta / (2(n+1))) with the paper's rounded c1 and d1; the theorem needs at least 1.
 
     >>> example = Setting(clients=100, selected=20, local_steps=5, mean_a=0.34, b=1.0)
@@ -85,7 +87,7 @@ def descent_ratio(setting: Setting, problem: Problem, rate: float) -> float:
     check_rate(rate)
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
     smooth, growth2 = problem.smoothness, problem.growth**2
-    drift = 16 * smooth**2 * rate**2 * steps**2 * growth2
-    moment = 4 * smooth * s * rate * b * growth2 / (n + 1)
+    correction = 16 * smooth**2 * rate**2 * steps**2 * growth2
+    event = 4 * smooth * s * rate * b * growth2 / (n + 1)
     potential = 2880 * smooth**2 * s**2 * rate**2 * growth2 * b
-    return 2 * (0.75 - drift - moment - potential)
+    return 2 * (0.75 - correction - event - potential)

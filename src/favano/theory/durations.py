@@ -13,8 +13,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from scipy import fft, special
 
-from favano.errors import BadInput, need
-from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
+from favano.errors import BadInput, require
+from favano.timing import (
+    ClientSpeeds,
+    Deterministic,
+    Exponential,
+    Geometric,
+    LogNormal,
+    StepLaw,
+    Trace,
+)
 from favano.timing.ties import at_or_before, before, periods_until, whole_periods
 from favano.types import Floats, Ints
 
@@ -30,7 +38,7 @@ class Cumulative(Protocol):
         """P(D <= duration) for a client whose steps last `mean` on average."""
 
 
-def step_laws(fleet: Fleet, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
+def step_laws(fleet: ClientSpeeds, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
     """Clients whose steps have the same law, that law, and its mean; a trace has one client."""
     number = fleet.alike if law is fleet.law else fleet.groups
     order = np.argsort(number, kind="stable")
@@ -38,7 +46,7 @@ def step_laws(fleet: Fleet, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
     return [(who, _law_of(who[0], fleet, law), float(fleet.mean[who[0]])) for who in groups]
 
 
-def _law_of(client: int, fleet: Fleet, law: StepLaw) -> StepLaw:
+def _law_of(client: int, fleet: ClientSpeeds, law: StepLaw) -> StepLaw:
     """The law of one client's steps: of a recording, its own lines."""
     return Trace((law.rows[fleet.streams[client]],)) if isinstance(law, Trace) else law
 
@@ -60,7 +68,7 @@ def finished(
     [[0.632121, 0.264241]]
     """
     check_law(law, mean)
-    need(steps >= 1, "local_steps", steps, "need at least 1")
+    require(steps >= 1, "local_steps", steps, "need at least 1")
     j = np.arange(1, steps + 1)
     match law:
         case Geometric():
@@ -87,14 +95,14 @@ def check_law(law: StepLaw, mean: float) -> None:
     favano.errors.BadInput: step mean=inf: need a finite positive mean step time
     """
     good = bool(np.isfinite(mean) and mean > 0)
-    need(good, "step mean", mean, "need a finite positive mean step time")
+    require(good, "step mean", mean, "need a finite positive mean step time")
     law.check(np.array([mean]))
     if isinstance(law, Cumulative):
         place = np.concatenate([[0.0], mean * np.geomspace(1e-6, 1e9, 6000)])
         beyond = 1.0 - law.cumulative(place, mean)
         actual = float((beyond[:-1] + beyond[1:]) @ np.diff(place)) / 2  # E[D] = integral P(D > x)
         rule = f"its cumulative(duration, mean) does not have the finite mean {mean:g}"
-        need(abs(actual / mean - 1) < 0.01, "step_law", law, rule)
+        require(abs(actual / mean - 1) < 0.01, "step_law", law, rule)
 
 
 def recorded_jobs(durations: Floats, local_steps: int) -> Floats:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from favano.errors import need
+from favano.errors import require
 from favano.theory.problem import SMALLEST
 from favano.theory.steps import StepCount
 from favano.types import Floats
@@ -60,7 +60,7 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
     0.5
     """
     check_reachable(law)
-    need(variance >= 0, "variance", variance, "need a number >= 0")
+    require(variance >= 0, "variance", variance, "need a number >= 0")
     if rule == "stochastic":
         chance = law.p_positive
         return mean**2 * (1 - chance) / chance + variance * law.mean_inverse / chance**2
@@ -70,4 +70,4 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
 def check_reachable(law: StepCount) -> None:
     """Refuse a client that never finishes a step: no weight makes its progress unbiased."""
     rule = "the client can never finish a step, so its progress cannot be made unbiased"
-    need(law.p_positive >= SMALLEST, "P(E > 0)", law.p_positive, rule)
+    require(law.p_positive >= SMALLEST, "P(E > 0)", law.p_positive, rule)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Floats, Ints
 
 CONFIDENCE = 0.99
@@ -22,7 +22,7 @@ _RARE = 10  # fewer answers of a group, or of all others, are alike in most stre
 
 
 @dataclass(frozen=True)
-class Share:
+class ShareEstimate:
     """The share of a group of clients in all that moved the model."""
 
     name: str
@@ -55,9 +55,9 @@ def shares(
     names: Sequence[str],
     late: Floats | None = None,
     *,
-    answers: Ints | None = None,
+    updates: Ints | None = None,
     confidence: float = CONFIDENCE,
-) -> list[Share]:
+) -> list[ShareEstimate]:
     """The groups' shares, with intervals from their spread along the schedule.
 
     More than 20 updates are joined to 20 equal stretches. If the group and all clients moved the
@@ -86,8 +86,8 @@ def shares(
     >>> fast.weight, fast.fair, fast.favoured
     (0.55, 0.5, False)
     """
-    need(0 < confidence < 1, "confidence", confidence, "need a number between 0 and 1")
-    need(len(names) == len(clients) == len(weight), "names", list(names), "need one per group")
+    require(0 < confidence < 1, "confidence", confidence, "need a number between 0 and 1")
+    require(len(names) == len(clients) == len(weight), "names", list(names), "need one per group")
     count = min(_BLOCKS, len(moved))
     edges = np.linspace(0, len(moved), count + 1).astype(np.int64)[:-1]
     blocks = np.add.reduceat(moved, edges) if count else moved
@@ -95,7 +95,7 @@ def shares(
     groups = []
     level = 1 - (1 - confidence) / max(1, len(weight) - 1)
     spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
-    heard = np.zeros_like(blocks) if answers is None else np.add.reduceat(answers, edges)
+    heard = np.zeros_like(blocks) if updates is None else np.add.reduceat(updates, edges)
     counts = heard.sum(axis=0)
     columns = zip(blocks.T, weight.tolist(), spread, counts, clients, names, strict=True)
     for part, share, deviation, own, size, name in columns:
@@ -106,17 +106,17 @@ def shares(
             quantile = special.stdtrit(count - 1, (1 + level) / 2)
             error = float(max(scale, deviation) * quantile)
             low, high = max(0.0, share - error), min(1.0, share + error)
-            if answers is not None and min(own, counts.sum() - own) < _RARE:
+            if updates is not None and min(own, counts.sum() - own) < _RARE:
                 widest = _binomial_interval(share, _worth(total, heard.sum(axis=1)), level)
                 low, high = min(low, widest[0]), max(high, widest[1])
-        groups.append(Share(name, int(size), share, low, high, float(size / clients.sum())))
+        groups.append(ShareEstimate(name, int(size), share, low, high, float(size / clients.sum())))
     return groups
 
 
-def _worth(weight: Floats, answers: Floats) -> float:
+def _worth(weight: Floats, updates: Floats) -> float:
     """How many answers of equal weight are as good as these, which have these weights together."""
-    share, some = weight / weight.sum(), answers > 0
-    return float(1.0 / np.sum(share[some] ** 2 / answers[some]))
+    share, some = weight / weight.sum(), updates > 0
+    return float(1.0 / np.sum(share[some] ** 2 / updates[some]))
 
 
 def _binomial_interval(share: float, size: float, level: float) -> tuple[float, float]:
@@ -127,7 +127,7 @@ def _binomial_interval(share: float, size: float, level: float) -> tuple[float, 
     return float(low), float(high)
 
 
-def verdict(groups: Sequence[Share], *, enough: bool = True) -> str:
+def verdict(groups: Sequence[ShareEstimate], *, enough: bool = True) -> str:
     """One sentence that says which clients the method favours or slights, if any.
 
     Nothing is judged if the clients that it is about are not `enough`.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.errors import need
-from favano.theory.problem import PaperForm, Problem, Setting, check_rate
+from favano.errors import require
+from favano.theory.problem import PaperForm, TheoryProblem, TheorySetting, check_rate
 from favano.types import Floats
 
 
@@ -41,8 +41,8 @@ def kappa(clients: int, selected: int, form: PaperForm = "corrected") -> float:
     >>> kappa(100, 20, "printed") < 0.004, round(kappa(100, 20), 4), kappa(100, 100, "printed")
     (True, 0.1875, 0.0)
     """
-    need(clients >= 1, "clients", clients, "need at least 1")
-    need(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
+    require(clients >= 1, "clients", clients, "need at least 1")
+    require(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
     share = selected / (clients * (selected + 1))
     if form == "printed":
         return share * (clients - selected) / (2 * (clients + 1))
@@ -51,7 +51,7 @@ def kappa(clients: int, selected: int, form: PaperForm = "corrected") -> float:
 
 
 def contraction(
-    setting: Setting, problem: Problem, rate: float, form: PaperForm = "corrected"
+    setting: TheorySetting, problem: TheoryProblem, rate: float, form: PaperForm = "corrected"
 ) -> float:
     """rho = kappa - 48 (s^2/n) L^2 b eta^2: the contraction less the part due to the gradients.
 
@@ -67,7 +67,9 @@ def contraction(
     return kappa(setting.clients, setting.selected, form) - lost
 
 
-def contraction_limit(setting: Setting, problem: Problem, form: PaperForm = "corrected") -> float:
+def contraction_limit(
+    setting: TheorySetting, problem: TheoryProblem, form: PaperForm = "corrected"
+) -> float:
     """The largest eta with rho >= 1/(5n); 0 if there is none, as for s = n and printed kappa.
 
     >>> example = Setting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)
@@ -80,8 +82,8 @@ def contraction_limit(setting: Setting, problem: Problem, form: PaperForm = "cor
 
 
 def next_potential(
-    setting: Setting,
-    problem: Problem,
+    setting: TheorySetting,
+    problem: TheoryProblem,
     rate: float,
     *,
     potential: float,
@@ -104,11 +106,11 @@ def next_potential(
         rho = 1 / (5 * setting.clients)
         level = setting.mean_a + 8 * setting.b * problem.dissimilarity**2
     step = setting.selected**2 * rate**2
-    drift = 24 * problem.growth**2 * step * setting.b * gradient
-    return (1 - rho) * potential + 3 * step * level + drift
+    correction = 24 * problem.growth**2 * step * setting.b * gradient
+    return (1 - rho) * potential + 3 * step * level + correction
 
 
-def noise_level(setting: Setting, problem: Problem) -> float:
+def noise_level(setting: TheorySetting, problem: TheoryProblem) -> float:
     """sigma^2 (1/n) sum_i a_i + 8 b G^2, a factor of every term of the bound but the first.
 
     >>> noise_level(Setting(clients=2, selected=1, local_steps=1, mean_a=0.5, b=1.0), Problem())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, TypeAlias
 
-from favano.errors import need
+from favano.errors import require
 
 PaperForm: TypeAlias = Literal["printed", "corrected"]  # of a formula in the paper
 
@@ -14,7 +14,7 @@ SMALLEST, LARGEST = 1e-30, 1e30  # constants; their powers and products stay fin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class TheoryProblem:
     """The constants of Assumptions 1 to 4 of the paper.
 
         f(x) >= f_* ,   F = f(w_0) - f_*
@@ -42,7 +42,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class TheorySetting:
     """FAVANO on a fleet: n, s, K, and the coefficients that the clients' speeds give (Theorem 1).
 
     `mean_a` is (1/n) sum_i a_i and `b` the largest b_i; `theory.setting` computes them.
@@ -59,18 +59,18 @@ class Setting:
     b: float
 
     def __post_init__(self) -> None:
-        need(self.clients >= 1, "clients", self.clients, "need at least 1")
+        require(self.clients >= 1, "clients", self.clients, "need at least 1")
         rule = f"need 1..clients ({self.clients})"
-        need(1 <= self.selected <= self.clients, "selected", self.selected, rule)
-        need(self.local_steps >= 1, "local_steps", self.local_steps, "need at least 1")
+        require(1 <= self.selected <= self.clients, "selected", self.selected, rule)
+        require(self.local_steps >= 1, "local_steps", self.local_steps, "need at least 1")
         good = isfinite(self.mean_a) and self.mean_a >= 0
-        need(good, "mean_a", self.mean_a, "need a finite number >= 0")
-        need(isfinite(self.b) and self.b > 0, "b", self.b, "need a finite positive number")
+        require(good, "mean_a", self.mean_a, "need a finite number >= 0")
+        require(isfinite(self.b) and self.b > 0, "b", self.b, "need a finite positive number")
 
 
 def check_rate(rate: float) -> None:
     """Refuse a learning rate eta that is not positive."""
-    need(isfinite(rate) and rate > 0, "learning_rate", rate, "need a finite positive number")
+    require(isfinite(rate) and rate > 0, "learning_rate", rate, "need a finite positive number")
 
 
 def check_rounds(rounds: float) -> None:
@@ -84,4 +84,4 @@ def check_target(target: float) -> None:
 
 
 def _need_between(low: float, high: float, name: str, value: float) -> None:
-    need(low <= value <= high, name, value, f"need {low:g}..{high:g}".replace("+", ""))
+    require(low <= value <= high, name, value, f"need {low:g}..{high:g}".replace("+", ""))

@@ -15,14 +15,14 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from favano.schedule import Poll
+from favano.schedule import Polling
 from favano.timing.ties import at_or_before, before
 from favano.types import Floats, Mask
 
 _LONG_RUN = 1e9  # jobs; where they begin is averaged over about so many
 
 
-def polled_steps(durations: Floats, policy: Poll, chance: float) -> Floats:
+def polled_steps(durations: Floats, policy: Polling, chance: float) -> Floats:
     """P(X >= j), j = 1..K, of a client that is polled at each tick with this chance."""
     starts, ends = _step_times(durations, policy.local_steps)
     made = _reached(policy, ends, chance, strict=policy.strict_ties)
@@ -44,7 +44,7 @@ def _step_times(durations: Floats, local_steps: int) -> tuple[Floats, Floats]:
     return np.concatenate([np.zeros((lines, 1)), ends[:, :-1]], axis=1), ends
 
 
-def _reached(policy: Poll, time: Floats, chance: float, *, strict: bool) -> Floats:
+def _reached(policy: Polling, time: Floats, chance: float, *, strict: bool) -> Floats:
     """P(W >= time), or P(W > time), for the window W between two contacts of a client."""
 
     def too_short(gap: Floats) -> Mask:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from favano.schedule import Arrival, Barrier, Policy, Poll, Window, plan
+from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed, plan
 from favano.theory.durations import finished, step_laws
-from favano.timing import Deterministic, Fleet, Geometric, StepLaw, Trace
+from favano.timing import ClientSpeeds, Deterministic, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _PLACES = 1 << 14  # of the trapezoidal rule
@@ -37,7 +37,9 @@ class ServerTime(NamedTuple):
     error: float = 0.0  # of the quadrature, or the standard error of a plan; 0: exact
 
 
-def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int = 0) -> ServerTime:
+def server_time(
+    policy: Policy, fleet: ClientSpeeds, *, updates: int = 1000, seed: int = 0
+) -> ServerTime:
     """Mean simulated time between two updates of the server, in the long run.
 
     Args:
@@ -51,12 +53,12 @@ def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int 
     417.4
     """
     match policy:
-        case Poll() | Window():
+        case Polling() | Windowed():
             return ServerTime(policy.period)
-        case Barrier() if _independent(policy, fleet):
+        case Rounds() if _independent(policy, fleet):
             mean, error = _round_length(policy, fleet)
             return ServerTime(policy.interaction_time + mean, error)
-        case Arrival() if _never_waits(policy, fleet):
+        case Buffered() if _never_waits(policy, fleet):
             talk = policy.interaction_time if policy.latency == "client" else 0.0
             rate = 1 / (policy.local_steps * fleet.mean + talk)  # answers of each client
             return ServerTime(policy.buffer / float(rate.sum()))
@@ -64,13 +66,13 @@ def server_time(policy: Policy, fleet: Fleet, *, updates: int = 1000, seed: int 
             return _planned(policy, fleet, updates, seed)
 
 
-def _independent(policy: Barrier, fleet: Fleet) -> bool:
+def _independent(policy: Rounds, fleet: ClientSpeeds) -> bool:
     """Whether a round waits for all its clients, or for some of all, and steps are draws."""
     drawn = policy.round_time == "mean" or not isinstance(fleet.law, Trace)
     return drawn and (policy.wait_for is None or policy.selected == fleet.clients)
 
 
-def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
+def _never_waits(policy: Buffered, fleet: ClientSpeeds) -> bool:
     """Whether every client works all the time, independently of the others."""
     at_once = policy.hand_out == "arrival" or (policy.hand_out == "flush" and policy.buffer == 1)
     everybody = policy.concurrency in (None, fleet.clients)
@@ -78,7 +80,7 @@ def _never_waits(policy: Arrival, fleet: Fleet) -> bool:
     return at_once and everybody and unpaused and policy.max_staleness is None
 
 
-def _round_length(policy: Barrier, fleet: Fleet) -> ServerTime:
+def _round_length(policy: Rounds, fleet: ClientSpeeds) -> ServerTime:
     """E[min(deadline, time of the last answer waited for)], the integral of P(longer than x)."""
     steps = 1 if policy.round_time == "one-draw" else policy.local_steps
     law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
@@ -92,7 +94,7 @@ def _round_length(policy: Barrier, fleet: Fleet) -> ServerTime:
 
 
 def _summed(
-    policy: Barrier, fleet: Fleet, law: StepLaw, steps: int, deadline: float | None
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: int, deadline: float | None
 ) -> float:
     """The integral where sums of steps take only values of a grid, on which P is constant."""
     longest = 4.0 * steps * float(fleet.mean.max())
@@ -110,7 +112,7 @@ def _summed(
 
 
 def _integrated(
-    policy: Barrier, fleet: Fleet, law: StepLaw, steps: int, deadline: float | None
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: int, deadline: float | None
 ) -> ServerTime:
     """The integral by the trapezoidal rule in log x, which sees all scales of a heavy tail alike.
 
@@ -156,7 +158,7 @@ class _Late(NamedTuple):
 
 
 def _late(
-    policy: Barrier, fleet: Fleet, law: StepLaw, time: Floats, steps: int, *, cells: int
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, time: Floats, steps: int, *, cells: int
 ) -> _Late:
     done = [
         (len(members), _done(own, mean, time, steps, cells))
@@ -234,7 +236,7 @@ def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
     return np.asarray(1.0 - below.sum(axis=0))
 
 
-def _planned(policy: Policy, fleet: Fleet, updates: int, seed: int) -> ServerTime:
+def _planned(policy: Policy, fleet: ClientSpeeds, updates: int, seed: int) -> ServerTime:
     """From a planned schedule: means of blocks, without its first tenth."""
     horizon = 10.0 * policy.local_steps * float(fleet.mean.mean())
     schedule = plan(policy, fleet, horizon=horizon, seed=seed)

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.errors import BadInput, need
-from favano.schedule import Barrier, Policy, Poll
+from favano.errors import BadInput, require
+from favano.schedule import Policy, Polling, Rounds
 from favano.theory.durations import check_law, finished, step_laws
 from favano.theory.recordings import deadline_steps, polled_steps
-from favano.timing import Deterministic, Exponential, Fleet, Geometric, StepLaw, Trace
+from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
 _TAIL = 1e-15  # probability of the gaps left out
@@ -38,7 +38,7 @@ class StepCount:
     def __post_init__(self) -> None:
         good = len(self.pmf) > 1 and bool((self.pmf >= 0).all())
         good = good and abs(float(self.pmf.sum()) - 1) < 1e-9
-        need(good, "pmf", self.pmf, "need probabilities of 0..K that sum to 1")
+        require(good, "pmf", self.pmf, "need probabilities of 0..K that sum to 1")
 
     @property
     def local_steps(self) -> int:
@@ -73,7 +73,7 @@ class StepCount:
     def capped(self, local_steps: int) -> StepCount:
         """The law of min(X, local_steps): the same client with fewer steps allowed."""
         rule = f"need 1..K ({self.local_steps})"
-        need(1 <= local_steps <= self.local_steps, "local_steps", local_steps, rule)
+        require(1 <= local_steps <= self.local_steps, "local_steps", local_steps, rule)
         return StepCount(np.append(self.pmf[:local_steps], self.pmf[local_steps:].sum()))
 
     @property
@@ -101,9 +101,9 @@ def step_count(
     (0.740627, 2.186981)
     """
     check_law(law, mean)
-    if not isinstance(policy, Poll):
+    if not isinstance(policy, Polling):
         return _in_rounds(policy, law, mean, resolution)
-    need(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
+    require(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
     if policy.step_count != "durations":
         return _literal(policy, mean)
     resumed = policy.interruption == "resume" and not _is_memoryless(policy, law)
@@ -128,7 +128,9 @@ def step_count(
     return _from_tail(np.minimum(weight @ reached / weight.sum(), 1.0))
 
 
-def class_laws(policy: Policy, fleet: Fleet, *, resolution: int = RESOLUTION) -> list[ClassLaw]:
+def class_laws(
+    policy: Policy, fleet: ClientSpeeds, *, resolution: int = RESOLUTION
+) -> list[ClassLaw]:
     """The law of every client's step count, computed once for each distinct speed.
 
     >>> from favano.timing import two_speeds
@@ -144,7 +146,7 @@ def class_laws(policy: Policy, fleet: Fleet, *, resolution: int = RESOLUTION) ->
     ]
 
 
-def expected_counts(policy: Policy, fleet: Fleet) -> tuple[Floats, Floats]:
+def expected_counts(policy: Policy, fleet: ClientSpeeds) -> tuple[Floats, Floats]:
     """P(E_i > 0) and E[min(E_i, K)] of every client, the two weights of equation (3).
 
     >>> from favano.timing import two_speeds
@@ -164,7 +166,7 @@ def _from_tail(at_least: Floats) -> StepCount:
     return StepCount(np.maximum(tail[:-1] - tail[1:], 0.0))
 
 
-def _is_memoryless(policy: Poll, law: StepLaw) -> bool:
+def _is_memoryless(policy: Polling, law: StepLaw) -> bool:
     """Whether what is left of a step at a contact has the law of a new step.
 
     Geometric steps are memoryless in whole units of time, so the contacts must be there; under
@@ -177,7 +179,7 @@ def _is_memoryless(policy: Poll, law: StepLaw) -> bool:
 def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
     """X = K; if a deadline passes first, 0, or what was made by then if the policy takes it."""
     steps, cell = policy.local_steps, mean / resolution
-    if not isinstance(policy, Barrier) or policy.deadline is None:
+    if not isinstance(policy, Rounds) or policy.deadline is None:
         return _from_tail(np.ones(steps))
     if policy.round_time == "one-draw":  # j steps last j D
         time = policy.deadline / np.arange(steps, 0, -1)
@@ -191,7 +193,7 @@ def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> St
     return _from_tail(reached if policy.at_deadline == "take" else np.full(steps, reached[-1]))
 
 
-def _literal(policy: Poll, mean: float) -> StepCount:
+def _literal(policy: Polling, mean: float) -> StepCount:
     """E itself geometric with parameter 1/m, on {1, 2, ...} or {0, 1, ...}, capped at K."""
     Geometric().check(np.array([mean]))
     failures = np.arange(policy.local_steps + 1) - (0 if policy.step_count == "literal-zero" else 1)

@@ -15,9 +15,17 @@ import numpy as np
 from scipy import fft, special
 
 from favano.errors import BadInput
-from favano.schedule import Window
+from favano.schedule import Windowed
 from favano.theory.durations import lognormal_cumulative, recorded_jobs, step_laws
-from favano.timing import Deterministic, Exponential, Fleet, Geometric, LogNormal, StepLaw, Trace
+from favano.timing import (
+    ClientSpeeds,
+    Deterministic,
+    Exponential,
+    Geometric,
+    LogNormal,
+    StepLaw,
+    Trace,
+)
 from favano.timing.ties import periods_until, whole_periods
 from favano.types import Floats
 
@@ -26,7 +34,7 @@ _CELLS = 2048  # of a window, for laws without a closed form
 _TURNS = 512  # windows over which a step's law is resolved; beyond, it is uniform within a window
 
 
-def expected_windows(policy: Window, fleet: Fleet) -> Floats:
+def expected_windows(policy: Windowed, fleet: ClientSpeeds) -> Floats:
     """E[ceil(T_i / dt)] of every client, (n,), computed once for each distinct speed.
 
     >>> from favano.timing import two_speeds

@@ -1,9 +1,9 @@
 """Laws of step times, and fleets. NumPy only."""
 
-from favano.timing.fleet import Fleet as Fleet
+from favano.timing.fleet import ClientSpeeds as ClientSpeeds
 from favano.timing.fleet import Order as Order
 from favano.timing.fleet import Rounding as Rounding
-from favano.timing.fleet import make_fleet as make_fleet
+from favano.timing.fleet import client_speeds as client_speeds
 from favano.timing.fleet import traced_fleet as traced_fleet
 from favano.timing.fleet import two_speeds as two_speeds
 from favano.timing.laws import Deterministic as Deterministic

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, bits
 from favano.timing.laws import Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
@@ -18,7 +18,7 @@ Order = Literal["random", "slow-first"]
 
 
 @dataclass(frozen=True)
-class Fleet:
+class ClientSpeeds:
     """n clients. A client's draws depend on its stream, not on its number."""
 
     mean: Floats  # (n,) mean duration of a local step
@@ -26,9 +26,9 @@ class Fleet:
     streams: Ints  # (n,)
 
     def __post_init__(self) -> None:
-        need(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
+        require(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
         same = len(self.streams) == len(self.mean)
-        need(same, "streams", len(self.streams), "need one per client")
+        require(same, "streams", len(self.streams), "need one per client")
         self.law.check(self.mean)
 
     @property
@@ -55,15 +55,15 @@ class Fleet:
         return self.law.draw(seed, self.streams[client], index, self.mean[client])
 
 
-def make_fleet(mean: Floats, law: StepLaw | None = None) -> Fleet:
+def client_speeds(mean: Floats, law: StepLaw | None = None) -> ClientSpeeds:
     """A fleet with the given mean step time of each client."""
     means = np.asarray(mean, dtype=np.float64)
-    return Fleet(means, law or Geometric(), np.arange(len(means)))
+    return ClientSpeeds(means, law or Geometric(), np.arange(len(means)))
 
 
-def traced_fleet(trace: Trace) -> Fleet:
+def traced_fleet(trace: Trace) -> ClientSpeeds:
     """One client for each row of a recorded trace."""
-    return Fleet(trace.means(), trace, np.arange(len(trace.rows)))
+    return ClientSpeeds(trace.means(), trace, np.arange(len(trace.rows)))
 
 
 def two_speeds(
@@ -76,7 +76,7 @@ def two_speeds(
     seed: int = 0,
     rounding: Rounding = "nearest",
     order: Order = "random",
-) -> Fleet:
+) -> ClientSpeeds:
     """The paper's fleet: a fraction of fast clients, the others slow, drawn at random.
 
     `rounding="ceil-slow"` and `order="slow-first"` are those of the public QuAFL simulator.
@@ -84,8 +84,8 @@ def two_speeds(
     >>> (two_speeds(100).mean == 16).sum(), (two_speeds(100, fast_fraction=1 / 9).mean == 2).sum()
     (np.int64(33), np.int64(11))
     """
-    need(clients >= 1, "clients", clients, "need at least 1")
-    need(0 <= fast_fraction <= 1, "fast_fraction", fast_fraction, "need 0..1")
+    require(clients >= 1, "clients", clients, "need at least 1")
+    require(0 <= fast_fraction <= 1, "fast_fraction", fast_fraction, "need 0..1")
     fast = round(fast_fraction * clients)
     if rounding == "ceil-slow":
         fast = clients - ceil((1 - fast_fraction) * clients - 1e-9)
@@ -93,4 +93,4 @@ def two_speeds(
     ranked = np.argsort(bits(seed, Stream.SPEED, streams)) if order == "random" else streams[::-1]
     mean = np.full(clients, slow_mean, dtype=np.float64)
     mean[ranked[:fast]] = fast_mean
-    return Fleet(mean, law or Geometric(), streams)
+    return ClientSpeeds(mean, law or Geometric(), streams)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.file_sizes import read_limited
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
@@ -35,7 +35,7 @@ class Geometric:
 
     def check(self, mean: Floats) -> None:
         good = bool(np.isfinite(mean).all() and (mean >= 1).all())
-        need(good, "step mean", mean.min(), "geometric steps need a finite mean >= 1")
+        require(good, "step mean", mean.min(), "geometric steps need a finite mean >= 1")
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
         with np.errstate(divide="ignore"):
@@ -75,7 +75,7 @@ class LogNormal:
 
     def __post_init__(self) -> None:
         good = 0 < self.spread <= _WIDEST
-        need(good, "step_law spread", self.spread, f"need a positive number, {_WIDEST} at most")
+        require(good, "step_law spread", self.spread, f"need a positive number, {_WIDEST} at most")
 
     def check(self, mean: Floats) -> None:
         _positive(mean)
@@ -93,18 +93,18 @@ class Trace:
     rows: tuple[Floats, ...]
 
     def __post_init__(self) -> None:
-        need(len(self.rows) > 0, "trace", "", "holds no client")
+        require(len(self.rows) > 0, "trace", "", "holds no client")
         for client, row in enumerate(self.rows):
-            need(len(row) > 0, "trace", f"client {client}", "has no recorded step")
+            require(len(row) > 0, "trace", f"client {client}", "has no recorded step")
             good = bool(np.isfinite(row).all() and (row > 0).all())
-            need(good, "trace", f"client {client}", "durations must be finite and positive")
+            require(good, "trace", f"client {client}", "durations must be finite and positive")
 
     def means(self) -> Floats:
         """Mean recorded duration of each client."""
         return np.array([row.mean() for row in self.rows])
 
     def check(self, mean: Floats) -> None:
-        need(len(mean) == len(self.rows), "trace", len(self.rows), f"need {len(mean)} clients")
+        require(len(mean) == len(self.rows), "trace", len(self.rows), f"need {len(mean)} clients")
 
     def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
         length = np.array([len(row) for row in self.rows])
@@ -119,23 +119,23 @@ def read_trace(path: Path) -> Trace:
     Clients are numbered 0, 1, ... without a gap; a client's steps are in the order of its lines.
     """
     name = f"trace:{path}"
-    need(path.is_file(), "step_law", name, "no such file")
+    require(path.is_file(), "step_law", name, "no such file")
     try:
         header, *lines = read_limited(path, "step_law", "utf-8-sig").splitlines() or [""]
     except (OSError, UnicodeDecodeError):
         raise BadInput("step_law", name, "is not a text file that can be read") from None
     columns = [column.strip().lower() for column in header.lstrip("# ").split(",")]
     rule = f"need client,duration as the first line, found {header[:40]!r}"
-    need(columns == ["client", "duration"], "step_law", name, rule)
+    require(columns == ["client", "duration"], "step_law", name, rule)
     steps: dict[int, list[float]] = {}
     for number, line in enumerate(lines, start=2):
         if entry := line.partition("#")[0].strip():
             client, duration = _recorded(entry, f"line {number}", name)
             steps.setdefault(client, []).append(duration)
-    need(bool(steps), "step_law", name, "holds no step below its first line")
+    require(bool(steps), "step_law", name, "holds no step below its first line")
     gap = next((client for client in range(len(steps)) if client not in steps), None)
     rule = f"client {gap} has no line; clients are numbered 0, 1, ... without a gap"
-    need(gap is None, "step_law", name, rule)
+    require(gap is None, "step_law", name, rule)
     return Trace(tuple(np.array(steps[client]) for client in range(len(steps))))
 
 
@@ -147,7 +147,7 @@ def _recorded(entry: str, place: str, name: str) -> tuple[int, float]:
         client = duration = np.nan
     good = client >= 0 and client.is_integer() and 0 < duration < np.inf
     rule = "need a client (0, 1, ...) and a positive duration"
-    need(good, "step_law", name, f"{place}, {entry[:40]!r}: {rule}")
+    require(good, "step_law", name, f"{place}, {entry[:40]!r}: {rule}")
     return int(client), duration
 
 
@@ -181,4 +181,4 @@ def parse_law(text: str) -> StepLaw:
 
 def _positive(mean: Floats) -> None:
     good = bool(np.isfinite(mean).all() and (mean > 0).all())
-    need(good, "step mean", mean.min(), "need finite positive means")
+    require(good, "step mean", mean.min(), "need finite positive means")

@@ -20,7 +20,7 @@ from .lane_state import aligned as aligned
 from .lanes import Finished as Finished
 from .lanes import Job as Job
 from .lanes import Lanes as Lanes
-from .lanes import Made as Made
+from .lanes import StepsDone as StepsDone
 from .lanes import Trainer as Trainer
 from .lanes import Work as Work
 from .local_rule import LocalRule as LocalRule

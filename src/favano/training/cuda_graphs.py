@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
-from favano.errors import said
+from favano.errors import format_error
 from favano.notices import notice
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class GraphCache:
                 raise
             except RuntimeError as error:  # such as a copy from the host in the network
                 self._cannot = True
-                notice(f"steps are not captured, so they take longer: {said(error)}")
+                notice(f"steps are not captured, so they take longer: {format_error(error)}")
         if self._cannot:
             return self._launched(launch, *given)
         graph, places, result = self._graphs[shape]

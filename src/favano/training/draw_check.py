@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.quantisation import Draws
 from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
@@ -57,7 +57,7 @@ def find_draws(
                 value = loss(output, theirs := labels.clone())
                 changed = changed or own._version > 0 or theirs._version > 0
             rule = "has no gradient in training: its outputs were detached, or made under no_grad"
-            need(value.requires_grad, "model", type(module).__name__, rule)
+            require(value.requires_grad, "model", type(module).__name__, rule)
             leaves = _leaves(value)
             with model.noting_use() as used:
                 torch.autograd.backward(value)
@@ -77,9 +77,9 @@ def find_draws(
         _need_same("loss", loss, states[1])
         changed_buffer = first_change(constants, _constants(model))
         rule = f"changes its buffer {changed_buffer}, {_DEPENDS}; keep state in the network's"
-        need(changed_buffer is None, "loss", type(model.objective.loss).__name__, rule)
+        require(changed_buffer is None, "loss", type(model.objective.loss).__name__, rule)
     model.gradient.zero_()
-    model.use_varies, model.hooks_inside = watch.reads or readings.found, readings.hooks
+    model.use_varies, model.hooks_inside = watch.reads or readings.reads_values, readings.hooks
     if not model.use_varies:
         model.set_used(used)
     model.draws_checked, model.writes = True, changed
@@ -102,7 +102,7 @@ def check_constants(model: FlatModel, before: Mapping[str, int]) -> None:
             "can average or count only persistent buffers of finite numbers, floats of the "
             "parameters' type or whole numbers below 2^24"
         )
-        need(version == before[name], "model", type(model.module).__name__, rule)
+        require(version == before[name], "model", type(model.module).__name__, rule)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def watched(model: FlatModel) -> Iterator[None]:
     check_constants(model, versions)
     drawn = before is not None and before != global_generators()
     rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
-    need(not drawn, "model", type(model.module).__name__, rule)
+    require(not drawn, "model", type(model.module).__name__, rule)
 
 
 def _constants(model: FlatModel) -> dict[str, Tensor]:
@@ -138,7 +138,7 @@ def _need_trained(model: FlatModel, used: Collection[str]) -> None:
     for name in model.objective.loss_parameters:
         rule = f"has no gradient for its parameter {name.removeprefix(OF_LOSS)}; freeze it"
         owner = type(model.objective.loss).__name__
-        need(name in used, "loss", owner, f"{rule} by requires_grad_(False)")
+        require(name in used, "loss", owner, f"{rule} by requires_grad_(False)")
 
 
 def _leaves(value: Tensor) -> list[Tensor]:
@@ -167,7 +167,7 @@ def _need_own_leaves(model: FlatModel, loss: object, lasting: Sequence[Tensor]) 
             f"has a gradient for a tensor of shape {tuple(leaf.shape)} that is not part of the "
             "network, nor of a loss that is an nn.Module, and would not be trained"
         )
-        need(id(leaf) in own, "loss", name, rule)
+        require(id(leaf) in own, "loss", name, rule)
 
 
 def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:
@@ -187,7 +187,7 @@ def _need_equal(module: nn.Module, output: object, again: object) -> None:
     if isinstance(output, Tensor) and isinstance(again, Tensor):
         equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
         rule = f"gives different outputs for the same weights and inputs, {_INSTEAD}"
-        need(equal, "model", type(module).__name__, rule)
+        require(equal, "model", type(module).__name__, rule)
 
 
 def depends_on_values(func: Any, args: Sequence[Any]) -> bool:
@@ -217,7 +217,7 @@ _READING = {
 class Readings(TorchFunctionMode):
     """Finds out whether Python reads the numbers of tensors, and so may decide by them."""
 
-    found = hooks = False  # the second: whether hooks are put on tensors
+    reads_values = hooks = False  # the second: whether hooks are put on tensors
 
     def __torch_function__(
         self,
@@ -227,7 +227,7 @@ class Readings(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Note what reads."""
-        self.found |= func in _READING
+        self.reads_values |= func in _READING
         self.hooks |= func is Tensor.register_hook
         return func(*args, **(kwargs or {}))
 
@@ -276,4 +276,4 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _need(self, good: bool, by: str) -> None:
         when = "in training" if self._module.training else "in evaluation mode"
         rule = f"draws random numbers {when} by {by}, {_INSTEAD}"
-        need(good, "model", type(self._module).__name__, rule)
+        require(good, "model", type(self._module).__name__, rule)

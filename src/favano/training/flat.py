@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.errors import need
+from favano.errors import require
 from favano.quantisation import draws_of
 from favano.training.dropout import drawing
 from favano.training.objective import Loss, copied_together
@@ -69,9 +69,9 @@ class FlatModel:
     ) -> None:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
-        need(not lazy, "model", name, "has lazy layers; run it on one batch first")
+        require(not lazy, "model", name, "has lazy layers; run it on one batch first")
         scripted = any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules())
-        need(
+        require(
             not scripted,
             "model",
             name,
@@ -79,7 +79,7 @@ class FlatModel:
         )
         tensors = (*module.named_parameters(), *module.named_buffers())
         empty = next((key for key, tensor in tensors if tensor.is_meta), None)
-        need(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
+        require(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
         self.objective = copied_together(module, loss)
         _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
@@ -102,15 +102,15 @@ class FlatModel:
         frozen = sum(p.numel() for p in self._parameters.values() if not p.requires_grad)
         self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits, frozen)
         bits = self.layout.number_bits
-        need(self.layout.parameters > 0, "model", name, "has no parameters")
+        require(self.layout.parameters > 0, "model", name, "has no parameters")
         rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
-        need(bits > 16 or not self._counters, "model", name, rule)
+        require(bits > 16 or not self._counters, "model", name, rule)
         for key, constant in self.constants.items():
             rule = f"has a buffer {key} of complex128, which model files do not hold; use complex64"
             good = constant.dtype != torch.complex128 or key in self._transient
-            need(good, "model", name, rule)
+            require(good, "model", name, rule)
         rule = f"trains with few bits, which needs float32 or float64, not {dtype}"
-        need(bits > 16 or self.draws is None, "model", name, rule)
+        require(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
         self.trained = tuple(name for name, p in self._parameters.items() if p.requires_grad)
@@ -159,7 +159,7 @@ class FlatModel:
             limit = _first_inexact(self.vector.dtype)
             rule = f"counts to {limit} in a buffer, which {self.vector.dtype} cannot hold exactly"
             exact = bool((self.vector[-self.layout.counters :].abs() < limit).all())
-            need(exact, "model", type(self.module).__name__, rule)
+            require(exact, "model", type(self.module).__name__, rule)
         return self.vector.clone()
 
     def moved(self) -> str:

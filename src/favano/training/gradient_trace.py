@@ -197,7 +197,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         others = dict(zip(buffers, state, strict=True))
         with Readings() as readings, model.drawing(key):
             value = model.objective.at(named, others, features, lambda made: loss(made, labels))
-        if readings.found:
+        if readings.reads_values:
             raise NotImplementedError("a number that Python reads, in a trace")
         slopes = torch.autograd.grad(
             value, [named[name] for name in wanted], unit, allow_unused=True

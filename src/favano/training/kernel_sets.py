@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.training.convolution_products import ConvolutionProducts
 from favano.types import Kernels
 
@@ -34,7 +34,7 @@ def library_there() -> bool:
 def check_kernels(kernels: Kernels) -> Kernels:
     """Refuse kernels that this build of PyTorch does not have."""
     rule = "this PyTorch was built without oneDNN; need auto or native"
-    need(kernels == "native" or library_there(), "kernels", kernels, rule)
+    require(kernels == "native" or library_there(), "kernels", kernels, rule)
     return kernels
 
 

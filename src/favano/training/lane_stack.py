@@ -146,7 +146,7 @@ class LaneStack:
             on.pulls[at] = pull
             on.starts[at] = models[:, : on.starts.shape[1]]
         if on.drifts is not None:
-            on.drifts[at] = 0.0 if work.drift is None else work.drift
+            on.drifts[at] = 0.0 if work.correction is None else work.correction
         given = models.shape[1]
         on.models[:, :given].index_copy_(0, at, models)
         if self._rules:  # what begins anew in each job

@@ -113,7 +113,7 @@ class LaneSteps:
             weights,
             weights if lanes.starts is None else lanes.starts[some],
             pull=None if lanes.starts is None else lanes.pulls[some, None],
-            drift=None if lanes.drifts is None else lanes.drifts[some],
+            correction=None if lanes.drifts is None else lanes.drifts[some],
         )
         if self._rules:
             memory = models[:, size : size + self._rules.vectors * parameters]

@@ -33,7 +33,7 @@ class Work:
     first_step: Ints  # (k,) position in the client's batch stream
     steps: Ints  # (k,) local steps, possibly 0
     rate: Floats  # (k,) step size
-    drift: Stack | None = None  # (k, P) added to every gradient of the job
+    correction: Stack | None = None  # (k, P) added to every gradient of the job
     steps_before: Ints | None = None  # (k,) that optimisers have made; None: they begin with zeros
 
     def jobs(self, task: Ints) -> list[Job]:
@@ -43,7 +43,7 @@ class Work:
         return [Job(*job) for job in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-class Made(NamedTuple):
+class StepsDone(NamedTuple):
     """Local steps that lanes have made, and when the last of them ended."""
 
     steps: int
@@ -56,7 +56,7 @@ class Finished(NamedTuple):
     jobs: Ints
     ends: Stack
     finite: Mask  # no NaN, no infinity
-    made: Made  # since the last collection, also in jobs that are not finished
+    made: StepsDone  # since the last collection, also in jobs that are not finished
 
 
 class Trainer(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from favano.errors import need
+from favano.errors import require
 from favano.training.optimisers import SGD, Count, Form, Memory, Numbers, Optimiser, optimised
 from favano.types import Stack
 
@@ -52,7 +52,7 @@ class LocalRule:
     optimiser: Optimiser = SGD
 
     def __post_init__(self) -> None:
-        need(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")
+        require(self.proximal >= 0, "proximal", self.proximal, "need a number >= 0")
 
     @property
     def plain(self) -> bool:
@@ -83,9 +83,9 @@ def direction(
     start: Stack,
     *,
     pull: float | Stack | None,
-    drift: Stack | None,
+    correction: Stack | None,
 ) -> Stack:
     """The gradient with its corrections, of one model, or of a stack with a pull each, (k, 1)."""
     if pull is not None:
         gradient = gradient + pull * (weights - start)
-    return gradient if drift is None else gradient + drift
+    return gradient if correction is None else gradient + correction

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from favano.errors import need
-from favano.gates import finite_rows
+from favano.errors import require
+from favano.screening import finite_rows
 from favano.training.draw_check import watched
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace, TraceFailed
 from favano.training.kernel_sets import arranged, using
-from favano.training.lanes import Finished, Job, Made, Work
+from favano.training.lanes import Finished, Job, StepsDone, Work
 from favano.training.local_rule import LocalRule, Refinement, direction
 from favano.training.optimisers import Memory
 from favano.training.task import Batch, Task, plain_gradient
@@ -45,7 +45,7 @@ class LoopTrainer:
     def __post_init__(self) -> None:
         counts = self.rule.optimiser.kept and self.rule.optimiser.name != "sgd"
         rule = "counts steps per client, but this network uses some parameters in some steps alone"
-        need(not (counts and self.model.use_varies), "optimiser_state", "kept", rule)
+        require(not (counts and self.model.use_varies), "optimiser_state", "kept", rule)
 
     @property
     def width(self) -> int:
@@ -56,7 +56,7 @@ class LoopTrainer:
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
         jobs = work.jobs(np.zeros_like(work.client))
-        drifts = [None] * len(start) if work.drift is None else work.drift
+        drifts = [None] * len(start) if work.correction is None else work.correction
         ends = [self.run(*given) for given in zip(start, jobs, drifts, strict=True)]
         return torch.stack(ends) if ends else start
 
@@ -64,7 +64,7 @@ class LoopTrainer:
         self,
         start: Vector,
         job: Job,
-        drift: Vector | None = None,
+        correction: Vector | None = None,
         more: Callable[[], bool] | None = None,
     ) -> Vector:
         """The end model of one job; with `more`, it is asked before each step and may end it.
@@ -75,15 +75,15 @@ class LoopTrainer:
             return start
         with watched(self.model):
             try:
-                return self._run(start, job, drift, more)
+                return self._run(start, job, correction, more)
             except TraceFailed:
-                return self._run(start, job, drift, more)
+                return self._run(start, job, correction, more)
 
     def _run(
         self,
         start: Vector,
         job: Job,
-        drift: Vector | None,
+        correction: Vector | None,
         more: Callable[[], bool] | None,
     ) -> Vector:
         model, size, refined = self.model, self.model.layout.size, self.rule.refinement
@@ -92,7 +92,9 @@ class LoopTrainer:
         weights, origin = model.weights, start[: model.layout.parameters]
         pull = self.rule.proximal or None
         memory = () if refined is None else self._memory(start[size:])
-        traced = self.traced if self.rule.plain and drift is None and model.draws is None else None
+        traced = (
+            self.traced if self.rule.plain and correction is None and model.draws is None else None
+        )
         step, varies = job.first_step, refined is not None and model.use_varies
         noting = model.noting_use() if varies else nullcontext()
         with torch.no_grad(), using(self.kernels), noting as names:
@@ -102,7 +104,9 @@ class LoopTrainer:
                 if traced is None or not traced.descend(batches, job.rate):
                     for place, batch in enumerate(batches, step):
                         self._fill_gradient(job.client, place, batch, use)
-                        moves = direction(model.gradient, weights, origin, pull=pull, drift=drift)
+                        moves = direction(
+                            model.gradient, weights, origin, pull=pull, correction=correction
+                        )
                         if refined is not None:
                             count = job.steps_before + place - job.first_step + 1
                             moves, memory = self._refined(refined, moves, memory, count, use)
@@ -182,7 +186,7 @@ class SerialLanes:
         (jobs, models, task, work), self._loaded = self._loaded, None
         trainer = self._trainers[int(task[0])]
         end = trainer.train(models[:, : trainer.width], work)
-        made = Made(int(work.steps.sum()), perf_counter())
+        made = StepsDone(int(work.steps.sum()), perf_counter())
         return Finished(jobs, end, np.array(finite_rows(end)), made)
 
     def halve(self) -> Ints:

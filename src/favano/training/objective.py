@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from favano.code_digest import globals_of, is_users
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -105,12 +105,12 @@ def copied_together(network: nn.Module, loss: Loss) -> Objective:
     late = next((parameter for parameter in network.parameters() if _post_hooks(parameter)), None)
     rule = "has hooks on parameters after gradients are summed up; use register_hook"
     name = type(network).__name__
-    need(late is None, "model", name, rule)
+    require(late is None, "model", name, rule)
     memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in _computed(network)}
     try:
         copy = deepcopy(network, memo)
     except Exception as error:
-        raise BadInput("model", name, f"cannot be copied: {said(error)}") from error
+        raise BadInput("model", name, f"cannot be copied: {format_error(error)}") from error
     owner = _owner(loss)
     rebuilt = _Rebuilt(memo, _reaching([loss, *_functions(network)], memo))
     if isinstance(owner, nn.Module):
@@ -237,13 +237,13 @@ def _reaching(roots: Sequence[object], targets: Container[int]) -> set[int]:
                 seen.add(id(child))
                 kept.append(child)
                 waiting.append(child)
-    reached: set[int] = set()
+    held: set[int] = set()
     while reached:
         for parent in parents.get(reached.pop(), ()):
-            if parent not in reached:
-                reached.add(parent)
+            if parent not in held:
+                held.add(parent)
                 reached.append(parent)
-    return reached
+    return held
 
 
 class _Rebuilt:
@@ -305,4 +305,4 @@ class _Rebuilt:
         try:
             return deepcopy(given, self.memo)
         except Exception as error:
-            raise BadInput("loss", name, f"cannot be copied: {said(error)}") from error
+            raise BadInput("loss", name, f"cannot be copied: {format_error(error)}") from error

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 from pydantic import AfterValidator
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Floats
 
 RateOver: TypeAlias = Literal["time", "steps"]
@@ -72,7 +72,7 @@ def parse_rates(text: str) -> RateSchedule:
         "cosine": len(numbers) < 2,
         "steps": len(numbers) > 1 and numbers[1:] == sorted(numbers[1:]),
     }
-    need(shares and known.get(name, False), "rate_schedule", text, _RULE)
+    require(shares and known.get(name, False), "rate_schedule", text, _RULE)
     if name == "steps":
         return Stairs(numbers[0], tuple(numbers[1:]))
     end = 1.0 if name == "constant" else (numbers or [0.0])[0]

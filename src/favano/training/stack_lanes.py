@@ -11,7 +11,7 @@ import torch
 
 from favano.training.cuda_graphs import EventClock, new_stream, on_stream, wait_for_device
 from favano.training.lane_stack import LaneStack, LaunchResult
-from favano.training.lanes import Finished, Made, Work
+from favano.training.lanes import Finished, StepsDone, Work
 from favano.types import Ints, Stack
 
 StackFactory: TypeAlias = Callable[[int], LaneStack]  # with at most so many lanes
@@ -46,7 +46,7 @@ class StackLanes:
         lanes = np.flatnonzero(self._in_lane < 0)[: len(jobs)]
         with on_stream(self._stream):
             self._stack.load(lanes, models, task, work)
-        for given in (models, work.drift):
+        for given in (models, work.correction):
             if self._stream is not None and given is not None:
                 given.record_stream(self._stream)
         self._in_lane[lanes] = jobs  # only now, so that nothing is noted if memory is short
@@ -67,7 +67,7 @@ class StackLanes:
         self._in_lane[result.lanes] = -1
         finite = result.finite()
         # The launch may have ended long ago, while the host was busy.
-        made = Made(result.made, self._clock.time(result.arrived))
+        made = StepsDone(result.made, self._clock.time(result.arrived))
         return Finished(jobs, result.ends, finite, made)
 
     def halve(self) -> Ints:

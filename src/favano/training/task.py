@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.data.transforms import augment, augmentation_draws, to_float
-from favano.errors import BadInput, need, said
+from favano.errors import BadInput, format_error, require
 from favano.rng import Stream, word
 from favano.training.draw_check import find_draws
 from favano.training.flat import FlatModel
@@ -105,11 +105,11 @@ def check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
         with model.unchanged(), torch.no_grad():
             output = model.module.eval()(features[:2].clone())
     except Exception as error:
-        rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {said(error)}"
+        rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {format_error(error)}"
         raise BadInput("model", name, rule) from error
     rule = f"gives {type(output).__name__}, need one tensor with an output for each sample"
     fits = isinstance(output, Tensor) and output.shape[:1] == features[:2].shape[:1]
-    need(fits, "model", name, rule)
+    require(fits, "model", name, rule)
     return cast(Tensor, output)
 
 
@@ -129,7 +129,7 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     is the number of classes among the targets, or 0.
     """
     name = type(model.module).__name__
-    need(bool(model.trained), "model", name, "has no parameter that is trained (requires_grad)")
+    require(bool(model.trained), "model", name, "has no parameter that is trained (requires_grad)")
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = check_inputs(model, features, "a batch of inputs")
     if classes:
@@ -138,10 +138,10 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
             "need one class per sample, as y.squeeze(1), or y.argmax(1) of one-hot rows; other "
             "targets than classes need loss= and metrics="
         )
-        need(labels.ndim == 1 or output.ndim != 2, "train", shape, rule)
+        require(labels.ndim == 1 or output.ndim != 2, "train", shape, rule)
         fits = output.ndim == labels.ndim + 1 and output.shape[1] >= classes
         rule = f"gives {tuple(output.shape[1:])} outputs, labels need {classes}"
-        need(fits, "model", name, f"{rule}; other targets than classes need loss= and metrics=")
+        require(fits, "model", name, f"{rule}; other targets than classes need loss= and metrics=")
     if not model.draws_checked:
         _check_loss(model, task.loss, features, labels)
         find_draws(model, task.loss, (features, labels))
@@ -156,7 +156,7 @@ def check_single(model: FlatModel, task: Task) -> None:
         with model.unchanged(), torch.no_grad(), model.drawing():
             model.module.train()(features[:1])
     except Exception as error:
-        rule = f"cannot train on a batch of one sample, which a client has: {said(error)}"
+        rule = f"cannot train on a batch of one sample, which a client has: {format_error(error)}"
         advice = "; choose another batch_size, or batch_order=continuous"
         raise BadInput("model", type(model.module).__name__, rule + advice) from error
 
@@ -169,23 +169,23 @@ def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor)
         given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
         shapes = f"outputs of shape {given} and targets of shape {wanted}"
         column = {given, wanted} == {(1,), ()} and targets.is_floating_point()
-        need(not column, "loss", name, f"would pair every output with every target: {shapes}")
+        require(not column, "loss", name, f"would pair every output with every target: {shapes}")
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Using a target size")
             try:
                 value = loss(output, targets.clone())
             except Exception as error:
-                rule = f"cannot take {shapes}: {said(error)}"
+                rule = f"cannot take {shapes}: {format_error(error)}"
                 raise BadInput("loss", name, rule) from error
         scalar = isinstance(value, Tensor) and value.ndim == 0
         kind = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else value
         rule = f"returns {kind}, need a tensor with one number, the mean over a batch"
-        need(scalar, "loss", name, rule)
+        require(scalar, "loss", name, rule)
         rule = "has outputs without a gradient: they were detached, or made under no_grad"
-        need(output.requires_grad, "model", type(model.module).__name__, rule)
+        require(output.requires_grad, "model", type(model.module).__name__, rule)
         rule = "has no gradient: it does not depend on the outputs"
-        need(value.requires_grad, "loss", name, rule)
-        need(not _is_sum(loss, output.detach(), targets), "loss", name, _SUM)
+        require(value.requires_grad, "loss", name, rule)
+        require(not _is_sum(loss, output.detach(), targets), "loss", name, _SUM)
 
 
 def _is_sum(loss: Loss, output: Tensor, targets: Tensor) -> bool:

@@ -28,10 +28,10 @@ import numpy as np
 import torch
 
 from favano.errors import BadInput
-from favano.gates import finite_rows
+from favano.screening import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
-from favano.training.lanes import Finished, Job, Made, Work
+from favano.training.lanes import Finished, Job, StepsDone, Work
 from favano.training.loop import LoopTrainer
 from favano.types import Ints, Stack, Vector
 
@@ -128,10 +128,10 @@ class WorkerLanes:
             slot = self._free.popleft()
             self._in_slot[slot], self._steps[slot] = number, job.steps
             self._slots[slot, : models.shape[1]] = models[row]
-            if work.drift is not None:
-                self._drifts[slot] = work.drift[row]
+            if work.correction is not None:
+                self._drifts[slot] = work.correction[row]
             try:
-                self._jobs.send((slot, job, work.drift is not None))
+                self._jobs.send((slot, job, work.correction is not None))
             except BrokenPipeError:
                 raise RuntimeError("the worker processes were ended from outside") from None
 
@@ -156,7 +156,7 @@ class WorkerLanes:
             slots.append(slot)
             finite.append(good)
         self._free.extend(slots)
-        made = Made(int(self._steps[slots].sum()), perf_counter())
+        made = StepsDone(int(self._steps[slots].sum()), perf_counter())
         return Finished(self._in_slot[slots], self._slots[slots], np.array(finite), made)
 
     def halve(self) -> Ints:

@@ -109,7 +109,7 @@ def ends_of(
                 np.array([job.first_step for job in some]),
                 np.array([job.steps for job in some]),
                 np.array([job.rate for job in some]),
-                drift=None if corrected is None else corrected[chosen],
+                correction=None if corrected is None else corrected[chosen],
             )
             stack.load(lanes, starts[chosen], np.array([job.task for job in some]), work)
             in_lane[lanes] = chosen

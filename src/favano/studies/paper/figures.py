@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from favano.studies.experiment import Experiment, Run, seeded
+from favano.studies.experiment import Experiment, StudyRun, seeded
 from favano.studies.paper.methods import (
     DETAILS,
     HEADINGS,
@@ -25,7 +25,7 @@ _WIDTHS: Mapping[str, Mapping[str, object]] = {"32 bits": {}, "QNN": {"quantise"
 _LINES = {f"s = {s}, {width}": (s, width) for s in _SELECTED for width in _WIDTHS}
 
 
-def quantisation_runs(seeds: int) -> list[Run]:
+def quantisation_runs(seeds: int) -> list[StudyRun]:
     """FAVANO for each s and width; FAVANO[QNN] is FAVANO with `quantise=luq` and its defaults."""
     runs = []
     for line, (selected, width) in _LINES.items():

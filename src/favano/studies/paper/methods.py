@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from favano.methods import our_methods
-from favano.studies.experiment import PAPER, Run, seeded
+from favano.studies.experiment import PAPER, StudyRun, seeded
 
 METHODS: Final[Mapping[str, Mapping[str, object]]] = {
     "fedavg": {},
@@ -47,7 +47,7 @@ DETAILS: Final = tuple(
 )
 
 
-def four_methods(dataset: str, columns: Sequence[str], seeds: int) -> list[Run]:
+def four_methods(dataset: str, columns: Sequence[str], seeds: int) -> list[StudyRun]:
     """FedAvg, QuAFL, FedBuff and FAVANO on a data set, in some of the settings."""
     runs = []
     for column in columns:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from favano.studies.search import Grid, Search
+from favano.studies.search import Search, SearchGrid
 
-_ONE_RATE = Grid(client=tuple(2 ** (third / 3) for third in range(-17, 18)), server=(1.0,))
+_ONE_RATE = SearchGrid(client=tuple(2 ** (third / 3) for third in range(-17, 18)), server=(1.0,))
 _CLIENT = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
 
 PAPER_SEARCH: Final = Search(
     grids={
         "favano": _ONE_RATE,
         "quafl": _ONE_RATE,
-        "fedbuff": Grid(_CLIENT, server=(0.03, 0.1, 0.2, 0.4, 1.0)),
-        "fedavg": Grid(_CLIENT, server=(0.5, 1.0, 1.5, 2.0, 3.0)),
+        "fedbuff": SearchGrid(_CLIENT, server=(0.03, 0.1, 0.2, 0.4, 1.0)),
+        "fedavg": SearchGrid(_CLIENT, server=(0.5, 1.0, 1.5, 2.0, 3.0)),
     },
     holdout=10000,
     seeds=2,

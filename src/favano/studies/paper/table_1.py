@@ -10,10 +10,10 @@ from favano.records import Complexity, complexities_to_csv, write_together
 from favano.records.folder import COMPLEXITIES
 from favano.studies.complexity import ComplexityRow, complexity_rows
 from favano.studies.paper.methods import METHODS, MOSTLY_FAST, MOSTLY_SLOW, SETTINGS
-from favano.theory import Problem
+from favano.theory import TheoryProblem
 
 NAME: Final = "table-1"
-PROBLEM: Final = Problem(smoothness=2.0)  # at L = 1 wrong units would not show
+PROBLEM: Final = TheoryProblem(smoothness=2.0)  # at L = 1 wrong units would not show
 TARGET: Final = 0.1
 FLEETS: Final[Mapping[str, str]] = {MOSTLY_FAST: "2/3 fast", MOSTLY_SLOW: "1/9 fast"}
 NAMES: Final[Mapping[str, str]] = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from favano.studies.experiment import Experiment, Run
+from favano.studies.experiment import Experiment, StudyRun
 from favano.studies.paper.methods import HEADINGS, NAMES, READ_AS, SETTINGS, four_methods
 from favano.studies.paper.readings import MNIST_READINGS
 from favano.studies.paper.search import PAPER_SEARCH
 
 
-def table_2(seeds: int) -> list[Run]:
+def table_2(seeds: int) -> list[StudyRun]:
     """The runs of every cell."""
     return four_methods("mnist", tuple(SETTINGS), seeds)
 

@@ -148,7 +148,7 @@ class Lstm(Function):
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, to_hidden, to_cells, _gates):
+    def backward(ctx, to_hidden, to_cells, _screening):
         weights, *walk = ctx.saved_tensors
         return lstm.backward(to_hidden, to_cells, weights, lstm.Walk(*walk))
 

@@ -21,7 +21,7 @@ class Walk(NamedTuple):
 
     hidden: Tensor
     cells: Tensor
-    gates: Tensor
+    screening: Tensor
 
 
 @triton.jit
@@ -40,7 +40,7 @@ def _places(count, apart, BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl
 
 @triton.jit(do_not_specialize=["count"])
 def _step_kernel(
-    given, recurrent, cells, hidden, new_cells, gates, count, given_apart, states_apart,
+    given, recurrent, cells, hidden, new_cells, screening, count, given_apart, states_apart,
     BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """One step; `given` and `gates` lie alike, and so do all states."""
@@ -56,17 +56,17 @@ def _step_kernel(
     taken, kept, shown = tl.sigmoid(sums[0]), tl.sigmoid(sums[1]), tl.sigmoid(sums[3])
     new = _tanh(sums[2])
     cell = kept * tl.load(cells + state, mask=known, other=0.0).to(tl.float32) + taken * new
-    new_gates = (taken, kept, new, shown)
+    new_screening = (taken, kept, new, shown)
     for gate in tl.static_range(4):
-        value = new_gates[gate].to(gates.dtype.element_ty)
-        tl.store(gates + at + gate * HIDDEN, value, mask=known)
+        value = new_screening[gate].to(screening.dtype.element_ty)
+        tl.store(screening + at + gate * HIDDEN, value, mask=known)
     tl.store(new_cells + state, cell.to(new_cells.dtype.element_ty), mask=known)
     tl.store(hidden + state, (shown * _tanh(cell)).to(hidden.dtype.element_ty), mask=known)
 
 
 @triton.jit(do_not_specialize=["count"])
 def _step_gradient_kernel(
-    to_hidden, to_later, to_cells, gates, cells, new_cells, to_sums, count,
+    to_hidden, to_later, to_cells, screening, cells, new_cells, to_sums, count,
     gates_apart, states_apart, BATCH: tl.constexpr, HIDDEN: tl.constexpr, NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """Of one step; `to_cells` is replaced, and `to_later` is the gradient by the next step."""
@@ -75,7 +75,7 @@ def _step_gradient_kernel(
     at = sums_row * 4 * HIDDEN + column
     saved = ()
     for gate in tl.static_range(4):
-        value = tl.load(gates + at + gate * HIDDEN, mask=known, other=0.0)
+        value = tl.load(screening + at + gate * HIDDEN, mask=known, other=0.0)
         saved += (value.to(tl.float32),)
     taken, kept, new, shown = saved
     outer = tl.load(to_hidden + state, mask=known, other=0.0).to(tl.float32)
@@ -100,29 +100,29 @@ def forward(given: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor) -> Wal
     lanes, steps, batch, width = (*given.shape[:3], hidden.shape[-1])
     hiddens, cells = given.new_empty(2, lanes, steps + 1, batch, width)
     hiddens[:, 0], cells[:, 0] = hidden, cell
-    gates, count = torch.empty_like(given), hidden.numel()
+    screening, count = torch.empty_like(given), hidden.numel()
     for step in range(steps):
         _step_kernel[(triton.cdiv(count, _NUMBERS),)](
             given[:, step], torch.bmm(hiddens[:, step], turned), cells[:, step],
-            hiddens[:, step + 1], cells[:, step + 1], gates[:, step], count,
+            hiddens[:, step + 1], cells[:, step + 1], screening[:, step], count,
             steps * batch, (steps + 1) * batch, BATCH=batch, HIDDEN=width, NUMBERS=_NUMBERS,
         )  # fmt: skip
-    return Walk(hiddens, cells, gates)
+    return Walk(hiddens, cells, screening)
 
 
 def backward(
     to_hidden: Tensor | None, to_cells: Tensor | None, weights: Tensor, walk: Walk
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of what `forward` is given, from those of its states."""
-    hiddens, cells, gates = walk
-    lanes, steps, batch, width = (*gates.shape[:3], hiddens.shape[-1])
+    hiddens, cells, screening = walk
+    lanes, steps, batch, width = (*screening.shape[:3], hiddens.shape[-1])
     to_hidden = torch.zeros_like(hiddens) if to_hidden is None else to_hidden.contiguous()
     to_later = hiddens.new_zeros(lanes, batch, width)
     to_cell = torch.zeros_like(to_later) if to_cells is None else to_cells[:, -1].clone()
-    to_sums, count = torch.empty_like(gates), to_cell.numel()
+    to_sums, count = torch.empty_like(screening), to_cell.numel()
     for step in reversed(range(steps)):
         _step_gradient_kernel[(triton.cdiv(count, _NUMBERS),)](
-            to_hidden[:, step + 1], to_later, to_cell, gates[:, step], cells[:, step],
+            to_hidden[:, step + 1], to_later, to_cell, screening[:, step], cells[:, step],
             cells[:, step + 1], to_sums[:, step], count, steps * batch, (steps + 1) * batch,
             BATCH=batch, HIDDEN=width, NUMBERS=_NUMBERS,
         )  # fmt: skip

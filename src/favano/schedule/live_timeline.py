@@ -21,7 +21,10 @@ SCALES = ("scale", "buffer_scale")  # 1 unless noted otherwise
 
 _JOB = np.dtype(
     [
-        *((name, np.int64) for name in ("client", "steps", "base", "visit", "first_step")),
+        *(
+            (name, np.int64)
+            for name in ("client", "steps", "start_version", "used_by", "first_step")
+        ),
         *((name, np.float64) for name in ("begin", "finish", "due", *NOTES)),
     ]
 )
@@ -29,7 +32,7 @@ _ROOM = 1024  # jobs, at first
 _OPEN = np.iinfo(np.int64).max  # the update of a job that no update has used
 
 
-class Lived:
+class LiveTimeline:
     """What has happened so far. Jobs are numbered in the order in which they are handed out.
 
     An update is known as soon as it is decided which answers it uses.
@@ -69,7 +72,7 @@ class Lived:
         self._begun[-1].append(job)
         return job
 
-    def answer(self, job: int, steps: int, now: float) -> None:
+    def receive(self, job: int, steps: int, now: float) -> None:
         """A client has answered after so many steps."""
         self._table["steps"][job] = steps
         self._made[int(self._table["client"][job])] += steps
@@ -84,13 +87,13 @@ class Lived:
         """An answer is not used, nor by the newest update, if that was to use it."""
         if self._used and job in self._used[-1]:
             self._used[-1].remove(job)
-            self._table["visit"][job], self._table["due"][job] = _OPEN, np.inf
+            self._table["used_by"][job], self._table["due"][job] = _OPEN, np.inf
         self._dropped += int(self._table["steps"][job])
 
     def use(self, jobs: Sequence[int], now: float) -> None:
         """The next update is made of these answers."""
         chosen = list(jobs)
-        self._table["visit"][chosen], self._table["due"][chosen] = self.updates, now
+        self._table["used_by"][chosen], self._table["due"][chosen] = self.updates, now
         self._used.append(chosen)
         self._time.append(now)
         self._lost.append(self._dropped)
@@ -120,14 +123,14 @@ class Lived:
     def schedule(self) -> Schedule:
         """All updates and jobs, as a plan has them."""
         jobs = self._table[self.order]
-        jobs["visit"] = np.minimum(jobs["visit"], self.updates)
+        jobs["used_by"] = np.minimum(jobs["used_by"], self.updates)
         return self._part(jobs, check=True)
 
     @property
     def order(self) -> Ints:
         """(J,) numbers of the jobs in the order of the schedule."""
         used = [job for some in self._used for job in some]
-        rest = np.flatnonzero(self._table["visit"][: self._count] == _OPEN)
+        rest = np.flatnonzero(self._table["used_by"][: self._count] == _OPEN)
         return np.concatenate([np.array(used, dtype=np.int64), rest])
 
     @property
@@ -148,7 +151,7 @@ class Lived:
         """Numbers of the jobs that are handed a version."""
         return np.asarray(self._begun[version + 1], dtype=np.int64)
 
-    def go_on(self, steps: Ints | None) -> None:
+    def extend(self, steps: Ints | None) -> None:
         """The newest update is made."""
 
     def _end(self, job: int, now: float) -> None:
@@ -169,6 +172,6 @@ class Lived:
             clients=self._clients,
             local_steps=self._local_steps,
             time=time,
-            lost=lost,
+            wasted_steps=lost,
             check=check,
         )

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
-from favano.records import ServedRecord
+from favano.records import ClientScores
 from favano.report.fragments import heading, name, table
 from favano.report.metric_words import amount, number
 from favano.report.metric_words import heading as metric_heading
 from favano.report.palette import Look
 from favano.report.result import Result
-from favano.report.settings import Setting
+from favano.report.settings import ReportSetting
 
-SERVED_LINK: Final = '<a href="#served">Whom it serves</a>\n'
+CLIENT_SCORES_LINK: Final = '<a href="#served">Whom it serves</a>\n'
 _NOTE = (
     "The final model of the first seed, scored on samples of each client, 200 at most: its test "
     "samples if the data say whose they are, else those it trains on. "
@@ -24,7 +24,7 @@ _NOTE = (
 )
 
 
-def served(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
+def client_scores(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """The section: for each setting a table and a plot per method; empty if nothing is recorded."""
     blocks = [_block(index, each, looks) for index, each in enumerate(settings)]
     if not any(blocks):
@@ -36,7 +36,7 @@ def served(settings: Sequence[Setting], looks: Mapping[str, Look]) -> str:
     )
 
 
-def _block(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
+def _block(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str:
     known = [(each, each.served) for each in setting.results if each.served is not None]
     if not known:
         return ""
@@ -51,7 +51,7 @@ def _block(index: int, setting: Setting, looks: Mapping[str, Look]) -> str:
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
 
 
-def _table(known: Sequence[tuple[Result, ServedRecord]], looks: Mapping[str, Look]) -> str:
+def _table(known: Sequence[tuple[Result, ClientScores]], looks: Mapping[str, Look]) -> str:
     """The leading metric over all clients, over those of each speed, and over the worst tenth."""
     first, about = known[0]
     speeds = {f"speed-{place}": speed.name for place, speed in enumerate(about.speeds)}
@@ -65,7 +65,7 @@ def _table(known: Sequence[tuple[Result, ServedRecord]], looks: Mapping[str, Loo
     return table(f"Mean over clients: {what}, on their own samples", "method", headings, rows)
 
 
-def _in_short(result: Result, record: ServedRecord) -> str:
+def _in_short(result: Result, record: ClientScores) -> str:
     """The mean of each speed in words."""
     speeds = (
         f"{speed.name} clients {amount(result.leading, speed.mean)}" for speed in record.speeds

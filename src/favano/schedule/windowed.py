@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from favano.schedule.draws import step_ends, total_before
-from favano.schedule.policies import Window
+from favano.schedule.policies import Windowed
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.timing.ties import at_or_before, not_past, periods_until, whole_periods
 
 
-def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+def plan_windowed(policy: Windowed, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     """All ticks up to the horizon; a tick without answers leaves the model as it is."""
     ticks = int(whole_periods(horizon, policy.period))
     client = np.argsort(fleet.streams)
@@ -37,11 +37,11 @@ def unroll_window(policy: Window, fleet: Fleet, horizon: float, seed: int) -> Sc
         clients=fleet.clients,
         local_steps=policy.local_steps,
         time=time,
-        lost=np.zeros(ticks, dtype=np.int64),
+        wasted_steps=np.zeros(ticks, dtype=np.int64),
         client=who[order],
         steps=steps,
-        base=start[order] - 1,
-        visit=end[order] - 1,
+        start_version=start[order] - 1,
+        used_by=end[order] - 1,
         first_step=total_before(who[order], steps),
         begin=start[order] * policy.period,
         finish=finish[order],

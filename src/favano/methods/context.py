@@ -8,21 +8,21 @@ from functools import cached_property
 
 import numpy as np
 
-from favano.errors import BadInput, need
+from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
-from favano.methods.clock import Clock
-from favano.schedule import Arrival, Barrier, HandOut, Latency, Poll
-from favano.timing import Exponential, Fleet, make_fleet
+from favano.methods.clock import ServerClock
+from favano.schedule import Buffered, HandOut, Latency, Polling, Rounds
+from favano.timing import ClientSpeeds, Exponential, client_speeds
 from favano.types import Floats
 
 
 @dataclass(frozen=True)
-class World:
+class Context:
     """Clients and their speeds, the server's clock, K, and how many samples each client has."""
 
-    fleet: Fleet
+    fleet: ClientSpeeds
     local_steps: int  # K
-    clock: Clock = field(default_factory=Clock)
+    clock: ServerClock = field(default_factory=ServerClock)
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
     measured: bool = False  # whether the server measures clients' steps, as in a federation
     accumulation: Accumulation = PLAIN_SGD  # how the gradients of a job add up
@@ -65,10 +65,10 @@ class World:
     def _shares(self) -> dict[bool, Floats]:
         return {}
 
-    def poll(self) -> Poll:
+    def polling(self) -> Polling:
         """Ask s random clients for what they have, whenever the clock says so."""
         clock = self.clock
-        return Poll(
+        return Polling(
             selected=self.selected,
             local_steps=self.local_steps,
             waiting_time=clock.waiting_time,
@@ -81,10 +81,10 @@ class World:
             step_count=clock.step_count,
         )
 
-    def rounds(self, *, selected: int | None = None, wait_for: int | None = None) -> Barrier:
+    def rounds(self, *, selected: int | None = None, wait_for: int | None = None) -> Rounds:
         """Rounds of s random clients; the server waits for all of them, or for the first few."""
         clock = self.clock
-        return Barrier(
+        return Rounds(
             selected=self.selected if selected is None else selected,
             local_steps=self.local_steps,
             interaction_time=clock.interaction_time,
@@ -95,7 +95,7 @@ class World:
             drop_last=clock.drop_last,
         )
 
-    def arrivals(
+    def buffered(
         self,
         *,
         buffer: int = 1,
@@ -106,9 +106,9 @@ class World:
         distinct: bool = False,
         max_staleness: int | None = None,
         flush_at_end: bool = False,
-    ) -> Arrival:
+    ) -> Buffered:
         """Act when `buffer` clients have answered."""
-        return Arrival(
+        return Buffered(
             buffer=buffer,
             local_steps=self.local_steps if local_steps is None else local_steps,
             hand_out=hand_out,
@@ -131,7 +131,7 @@ def federation(
     step_seconds: float = 1.0,
     samples: Sequence[int] | None = None,
     accumulation: Accumulation = PLAIN_SGD,
-) -> World:
+) -> Context:
     """What is known of a federation before it begins: speeds are measured later.
 
     Args:
@@ -144,17 +144,17 @@ def federation(
         samples: of each client, if known.
         accumulation: how the gradients of a job add up; by default as in plain SGD.
     """
-    clock = Clock(selected=selected, interaction_time=0.0, deadline=deadline)
+    clock = ServerClock(selected=selected, interaction_time=0.0, deadline=deadline)
     if tick is not None:
         clock = replace(clock, waiting_time=tick)
-    fleet = make_fleet(np.full(clients, step_seconds), Exponential())
+    fleet = client_speeds(np.full(clients, step_seconds), Exponential())
     count = None
     if samples is not None:
         rule = f"need one number per client ({clients})"
-        need(len(samples) == clients, "samples", len(samples), rule)
+        require(len(samples) == clients, "samples", len(samples), rule)
         sizes = np.array(samples, dtype=np.float64)
 
         def count() -> Floats:
             return sizes
 
-    return World(fleet, local_steps, clock, count, True, accumulation)
+    return Context(fleet, local_steps, clock, count, True, accumulation)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, bits, uniform
 from favano.schedule.draws import blocks, random_subsets, step_ends
-from favano.schedule.policies import Arrival
+from favano.schedule.policies import Buffered
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet
+from favano.timing import ClientSpeeds
 from favano.timing.ties import in_order, latest
 from favano.types import Floats, Ints
 
@@ -31,7 +31,7 @@ class _Job(NamedTuple):
     number: int  # among this client's jobs
     finish: float
     begin: float
-    base: int
+    start_version: int
 
 
 class _JobTimes:
@@ -41,7 +41,7 @@ class _JobTimes:
     """
 
     def __init__(
-        self, fleet: Fleet, local_steps: int, jobs: Floats, seed: int
+        self, fleet: ClientSpeeds, local_steps: int, jobs: Floats, seed: int
     ) -> None:  # jobs: (n,) that each client is expected to make
         self._fleet, self._local_steps, self._seed = fleet, local_steps, seed
         self._length = [np.empty(0)] * fleet.clients  # (jobs,) each
@@ -72,7 +72,7 @@ class _JobTimes:
 class _Workers:
     """The clients: what they are doing, and who gets the next job."""
 
-    def __init__(self, policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> None:
+    def __init__(self, policy: Buffered, fleet: ClientSpeeds, horizon: float, seed: int) -> None:
         share = (policy.concurrency or fleet.clients) / fleet.clients  # of the time at work
         jobs = share * horizon / (policy.local_steps * fleet.mean)
         self.times = _JobTimes(fleet, policy.local_steps, jobs, seed)
@@ -165,14 +165,14 @@ class _Updates:
         self.used += [(job, self.version) for job in buffer]
 
 
-def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+def plan_buffered(policy: Buffered, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     """All arrivals up to the horizon, and the updates they cause."""
     concurrency = fleet.clients if policy.concurrency is None else policy.concurrency
     rule = f"need 1..clients ({fleet.clients})"
-    need(concurrency <= fleet.clients, "concurrency", concurrency, rule)
+    require(concurrency <= fleet.clients, "concurrency", concurrency, rule)
     if policy.hand_out == "flush":
         rule = f"need 1..{concurrency}, the clients at work, or the buffer never fills"
-        need(policy.buffer <= concurrency, "buffer", policy.buffer, rule)
+        require(policy.buffer <= concurrency, "buffer", policy.buffer, rule)
     workers = _Workers(policy, fleet, horizon, seed)
     for client in random_subsets(fleet, concurrency, np.array([0]), seed)[0].tolist():
         workers.give(client, -1, 0.0)
@@ -191,7 +191,7 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
             break
         workers.answered(job.client, job.finish)
         limit = policy.max_staleness
-        too_old = limit is not None and updates.version - job.base > limit
+        too_old = limit is not None and updates.version - job.start_version > limit
         if too_old:
             updates.wasted += policy.local_steps
             thrown_away.append(job)
@@ -226,18 +226,20 @@ def unroll_arrival(policy: Arrival, fleet: Fleet, horizon: float, seed: int) -> 
     )
 
 
-def _assemble(policy: Arrival, fleet: Fleet, updates: _Updates, unused: list[_Job]) -> Schedule:
+def _assemble(
+    policy: Buffered, fleet: ClientSpeeds, updates: _Updates, unused: list[_Job]
+) -> Schedule:
     jobs = [job for job, _ in updates.used] + unused
-    visit = [visit for _, visit in updates.used] + [len(updates.time)] * len(unused)
+    used_by = [visit for _, visit in updates.used] + [len(updates.time)] * len(unused)
     return Schedule(
         clients=fleet.clients,
         local_steps=policy.local_steps,
         time=np.array(updates.time, dtype=np.float64),
-        lost=np.array(updates.lost, dtype=np.int64),
+        wasted_steps=np.array(updates.lost, dtype=np.int64),
         client=np.array([job.client for job in jobs], dtype=np.int64),
         steps=np.full(len(jobs), policy.local_steps, dtype=np.int64),
-        base=np.array([job.base for job in jobs], dtype=np.int64),
-        visit=np.array(visit, dtype=np.int64),
+        start_version=np.array([job.start_version for job in jobs], dtype=np.int64),
+        used_by=np.array(used_by, dtype=np.int64),
         first_step=np.array([job.number for job in jobs], dtype=np.int64) * policy.local_steps,
         begin=np.array([job.begin for job in jobs], dtype=np.float64),
         finish=np.array([job.finish for job in jobs], dtype=np.float64),

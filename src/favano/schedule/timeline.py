@@ -10,7 +10,7 @@ from favano.schedule.schedule import Schedule
 from favano.types import Floats, Ints
 
 
-class Course(Protocol):
+class Timeline(Protocol):
     """The schedule as far as it is known: at least up to the next update.
 
     The engine uses nothing else of a schedule, so it cannot tell whether more is known. Jobs have
@@ -46,11 +46,11 @@ class Course(Protocol):
     def begun(self, version: int) -> Ints:
         """Numbers of the jobs that begin from this version, once its update is made."""
 
-    def go_on(self, steps: Ints | None) -> None:
+    def extend(self, steps: Ints | None) -> None:
         """The newest known update is made; `steps` are those of its clients' next jobs, if open."""
 
 
-class Foreseen:
+class PlannedTimeline:
     """A schedule that is known from the start; the numbers of jobs are rows of it."""
 
     complete = True
@@ -58,14 +58,14 @@ class Foreseen:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = self.known = schedule
         self.updates = schedule.updates
-        self.due = np.append(schedule.time, np.inf)[schedule.visit]
+        self.due = np.append(schedule.time, np.inf)[schedule.used_by]
         self._in_order, self._by_base = (
             np.arange(schedule.jobs),
-            np.argsort(schedule.base, kind="stable"),
+            np.argsort(schedule.start_version, kind="stable"),
         )
         self._offsets: list[int] = schedule.offsets.tolist()
         versions = np.arange(-1, schedule.updates + 1)
-        bounds = np.searchsorted(schedule.base[self._by_base], versions)
+        bounds = np.searchsorted(schedule.start_version[self._by_base], versions)
         self._bounds: list[int] = bounds.tolist()
 
     def time(self, update: int) -> float:
@@ -77,4 +77,4 @@ class Foreseen:
     def begun(self, version: int) -> Ints:
         return self._by_base[self._bounds[version + 1] : self._bounds[version + 2]]
 
-    def go_on(self, steps: Ints | None) -> None: ...
+    def extend(self, steps: Ints | None) -> None: ...

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import need
+from favano.errors import require
 from favano.rng import Stream, bits
 from favano.schedule.draws import draws_used, random_subsets, step_ends, total_before
-from favano.schedule.policies import Barrier
+from favano.schedule.policies import Rounds
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet, Trace
+from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before, before, in_order, latest, not_past
 from favano.types import Floats, Ints
 
@@ -30,13 +30,13 @@ class _Rounds(NamedTuple):
     length: Floats  # (rounds,)
 
 
-def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     """All rounds that start before the horizon; the last may end after it.
 
     A round that starts by the horizon and makes no update still has its jobs.
     """
     rule = f"need 1..clients ({fleet.clients})"
-    need(policy.selected <= fleet.clients, "selected", policy.selected, rule)
+    require(policy.selected <= fleet.clients, "selected", policy.selected, rule)
     planned: list[_Rounds] = []
     jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
     # Where a recording goes on depends on how far the client came in the round before.
@@ -55,8 +55,8 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
     begun = max(kept, int(np.sum(start <= horizon)))
     client, counted, steps, answer = (column[:begun].ravel() for column in columns)
     played = np.repeat(np.arange(begun), policy.selected)  # the round that each job is part of
-    visit = np.where(counted, np.minimum(played, kept), kept)
-    order = np.argsort(visit, kind="stable")
+    used_by = np.where(counted, np.minimum(played, kept), kept)
+    order = np.argsort(used_by, kind="stable")
     wasted = np.bincount(played, np.where(counted, 0, steps), minlength=begun)[:kept]
     # Who is stopped before the K steps are made stands still until the round ends.
     finish = np.where(steps < policy.local_steps, time[played], start[played] + answer)
@@ -66,11 +66,11 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
         clients=fleet.clients,
         local_steps=policy.local_steps,
         time=time[:kept],
-        lost=wasted.astype(np.int64),
+        wasted_steps=wasted.astype(np.int64),
         client=client[order],
         steps=steps[order],
-        base=(played - 1)[order],
-        visit=visit[order],
+        start_version=(played - 1)[order],
+        used_by=used_by[order],
         first_step=total_before(client, steps)[order],
         begin=start[played][order],
         finish=finish[order],
@@ -78,7 +78,7 @@ def unroll_barrier(policy: Barrier, fleet: Fleet, horizon: float, seed: int) -> 
 
 
 def _plan(
-    policy: Barrier, fleet: Fleet, rounds: Ints, jobs: Ints, place: Ints, seed: int
+    policy: Rounds, fleet: ClientSpeeds, rounds: Ints, jobs: Ints, place: Ints, seed: int
 ) -> _Rounds:
     shape, steps = (len(rounds), policy.selected), policy.local_steps
     client = random_subsets(fleet, policy.selected, rounds, seed).ravel()
@@ -104,7 +104,7 @@ def _plan(
     return _Rounds(client.reshape(shape), counted, made, answer, used.reshape(shape), length)
 
 
-def _step_ends(policy: Barrier, fleet: Fleet, client: Ints, first: Ints, seed: int) -> Floats:
+def _step_ends(policy: Rounds, fleet: ClientSpeeds, client: Ints, first: Ints, seed: int) -> Floats:
     """When each of a job's K steps ends, (m, K), by the reading of `round_time`."""
     if policy.round_time == "sum":
         return step_ends(fleet, client, first, policy.local_steps, seed)

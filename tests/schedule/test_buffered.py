@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.schedule import Arrival, Schedule, plan
-from favano.timing import Deterministic, Trace, make_fleet, traced_fleet, two_speeds
+from favano.schedule import Buffered, Schedule, plan
+from favano.timing import Deterministic, Trace, client_speeds, traced_fleet, two_speeds
 
 # one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9
 FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
@@ -17,9 +17,9 @@ def jobs(schedule: Schedule) -> list[tuple[int, int, int, float]]:
     used = slice(0, schedule.jobs)
     return list(
         zip(
-            schedule.visit[used].tolist(),
+            schedule.used_by[used].tolist(),
             schedule.client[used].tolist(),
-            schedule.base[used].tolist(),
+            schedule.start_version[used].tolist(),
             schedule.begin[used].tolist(),
             strict=True,
         )
@@ -27,7 +27,7 @@ def jobs(schedule: Schedule) -> list[tuple[int, int, int, float]]:
 
 
 def test_contributors_wait_for_the_flush() -> None:
-    policy = Arrival(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
+    policy = Buffered(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
     schedule = plan(policy, FLEET, horizon=20, seed=0)
     # arrivals 2 (c0), 5 (c1): flush at 5 + 3 = 8, both restart there; 9 (c2), 10 (c0): flush 13;
     # 13 + 2 = 15 (c0) and 8 + 5 = 13 (c1), handled at 13: flush at 15 + 3 = 18
@@ -43,7 +43,7 @@ def test_contributors_wait_for_the_flush() -> None:
 
 
 def test_contributors_go_on_with_the_model_before_the_flush() -> None:
-    policy = Arrival(buffer=2, local_steps=1, hand_out="arrival", interaction_time=3)
+    policy = Buffered(buffer=2, local_steps=1, hand_out="arrival", interaction_time=3)
     schedule = plan(policy, FLEET, horizon=9.5, seed=0)
     # 2 (c0) restarts at 2; 4 (c0) fills the buffer: flush at 7, its next job began at 4 from -1;
     # c1 (5) and c0 (6) come in while the server talks and are handled at 7: flush at 10
@@ -53,13 +53,13 @@ def test_contributors_go_on_with_the_model_before_the_flush() -> None:
 
 def test_latency_of_clients_and_none() -> None:
     for latency, times in (("client", [5.0, 8.0, 10.0]), ("none", [2.0, 4.0, 5.0])):
-        policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency=latency)  # type: ignore[arg-type]
+        policy = Buffered(buffer=1, local_steps=1, hand_out="flush", latency=latency)  # type: ignore[arg-type]
         schedule = plan(policy, FLEET, horizon=12, seed=0)
         assert schedule.time[:3].tolist() == times
 
 
 def test_a_serial_server_makes_arrivals_queue() -> None:
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="server")
+    policy = Buffered(buffer=1, local_steps=1, hand_out="flush", latency="server")
     schedule = plan(policy, two_speeds(100), horizon=5000, seed=0)
     assert schedule.updates == pytest.approx(5000 / 3, abs=2)
     shares = np.bincount(schedule.client, minlength=100)
@@ -68,15 +68,15 @@ def test_a_serial_server_makes_arrivals_queue() -> None:
 
 def test_a_client_that_waits_for_a_busy_server_cannot_begin_with_a_model_of_later() -> None:
     """Found by the property test: handed out at random while the client's arrival still queued."""
-    policy = Arrival(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="server")
+    policy = Buffered(buffer=1, local_steps=1, hand_out="uniform", concurrency=3, latency="server")
     for seed in range(300, 360):
-        schedule = plan(policy, make_fleet(np.ones(9)), horizon=40, seed=seed)
-        known = schedule.base >= 0
-        assert (schedule.begin[known] >= schedule.time[schedule.base[known]]).all()
+        schedule = plan(policy, client_speeds(np.ones(9)), horizon=40, seed=seed)
+        known = schedule.start_version >= 0
+        assert (schedule.begin[known] >= schedule.time[schedule.start_version[known]]).all()
 
 
 def test_idle_clients_replace_those_that_answer() -> None:
-    policy = Arrival(buffer=3, local_steps=2, hand_out="idle", concurrency=4)
+    policy = Buffered(buffer=3, local_steps=2, hand_out="idle", concurrency=4)
     schedule = plan(policy, two_speeds(10), horizon=400, seed=1)
     assert len(schedule.client) - schedule.jobs >= 4  # four at work at the end
     events = sorted(
@@ -88,33 +88,33 @@ def test_idle_clients_replace_those_that_answer() -> None:
 
 
 def test_a_distinct_buffer_holds_a_client_once() -> None:
-    plain = Arrival(buffer=5, local_steps=1, hand_out="idle", concurrency=3)
+    plain = Buffered(buffer=5, local_steps=1, hand_out="idle", concurrency=3)
     schedule = plan(plain, two_speeds(8), horizon=2000, seed=0)
     sets = schedule.client[: schedule.jobs].reshape(-1, 5).tolist()
     assert any(len(set(row)) < 5 for row in sets)
-    distinct = Arrival(buffer=5, local_steps=1, hand_out="idle", concurrency=3, distinct=True)
+    distinct = Buffered(buffer=5, local_steps=1, hand_out="idle", concurrency=3, distinct=True)
     schedule = plan(distinct, two_speeds(8), horizon=2000, seed=0)
     sets = schedule.client[: schedule.jobs].reshape(-1, 5).tolist()
     assert all(len(set(row)) == 5 for row in sets)
 
 
 def test_old_updates_are_thrown_away() -> None:
-    policy = Arrival(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=3)
+    policy = Buffered(buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=3)
     schedule = plan(policy, FLEET, horizon=40, seed=0)
     assert schedule.staleness.max() <= 3
-    assert schedule.lost.sum() > 0
+    assert schedule.wasted_steps.sum() > 0
     assert 2 not in schedule.client[: schedule.jobs]  # 9 units are 4 updates of client 0
 
 
 def test_the_last_partial_buffer() -> None:
-    policy = Arrival(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
+    policy = Buffered(buffer=2, local_steps=1, hand_out="flush", interaction_time=3)
     assert plan(policy, FLEET, horizon=9.5, seed=0).time.tolist() == [8.0]
-    flushing = Arrival(
+    flushing = Buffered(
         buffer=2, local_steps=1, hand_out="flush", interaction_time=3, flush_at_end=True
     )
     schedule = plan(flushing, FLEET, horizon=9.5, seed=0)
     assert schedule.time.tolist() == [8.0, 9.5]
-    assert schedule.client[schedule.visit == 1].tolist() == [2]
+    assert schedule.client[schedule.used_by == 1].tolist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_last_partial_buffer() -> None:
     ],
 )
 def test_mean_steps_of_the_buffered_modes(hand_out: str, fast: float, expected: float) -> None:
-    policy = Arrival(buffer=10, local_steps=20, hand_out=hand_out)  # type: ignore[arg-type]
+    policy = Buffered(buffer=10, local_steps=20, hand_out=hand_out)  # type: ignore[arg-type]
     schedule = plan(policy, two_speeds(100, fast_fraction=fast), horizon=30_000, seed=0)
     assert np.diff(schedule.time).mean() == pytest.approx(expected, rel=0.02)
 
@@ -135,18 +135,20 @@ def test_mean_steps_of_the_buffered_modes(hand_out: str, fast: float, expected: 
 def test_an_update_as_old_as_allowed_is_used() -> None:
     """Client 1 arrives at 5, after the updates at 2 and 4: its staleness is 2."""
     for most, used in ((1, [0, 0]), (2, [0, 0, 1])):
-        policy = Arrival(
+        policy = Buffered(
             buffer=1, local_steps=1, hand_out="flush", latency="none", max_staleness=most
         )
         schedule = plan(policy, FLEET, horizon=5.5, seed=0)
         assert schedule.client[: schedule.jobs].tolist() == used
-        assert (schedule.client[schedule.visit == schedule.updates] == 1).sum() == 3 - len(used) + 1
+        assert (schedule.client[schedule.used_by == schedule.updates] == 1).sum() == 3 - len(
+            used
+        ) + 1
 
 
 def test_simultaneous_arrivals_come_in_a_drawn_order() -> None:
     """Of six equal clients, who all finish together, any can be first."""
-    fleet = make_fleet(np.full(6, 2.0), Deterministic())
-    policy = Arrival(buffer=6, local_steps=1, hand_out="flush", latency="none")
+    fleet = client_speeds(np.full(6, 2.0), Deterministic())
+    policy = Buffered(buffer=6, local_steps=1, hand_out="flush", latency="none")
     schedule = plan(policy, fleet, horizon=6001, seed=0)
     order = schedule.client[: schedule.jobs].reshape(-1, 6)
     assert len(order) == 3000
@@ -157,8 +159,8 @@ def test_simultaneous_arrivals_come_in_a_drawn_order() -> None:
 
 def test_any_idle_client_may_be_next_whoever_was_before() -> None:
     """One at work at a time: each of the 25 pairs of neighbours is as likely."""
-    policy = Arrival(buffer=1, local_steps=1, hand_out="idle", concurrency=1, latency="none")
-    fleet = make_fleet(np.full(5, 1.0), Deterministic())
+    policy = Buffered(buffer=1, local_steps=1, hand_out="idle", concurrency=1, latency="none")
+    fleet = client_speeds(np.full(5, 1.0), Deterministic())
     client = plan(policy, fleet, horizon=5000, seed=0).client
     pairs = np.bincount(5 * client[:-1] + client[1:], minlength=25)
     assert pairs.sum() == 5000
@@ -167,13 +169,13 @@ def test_any_idle_client_may_be_next_whoever_was_before() -> None:
 
 def test_what_is_thrown_away_was_work_and_its_client_goes_on() -> None:
     """Also where clients of a distinct buffer wait for the flush: nobody is lost for good."""
-    policy = Arrival(
+    policy = Buffered(
         buffer=2, local_steps=3, hand_out="idle", concurrency=4, distinct=True, max_staleness=0
     )
     schedule = plan(policy, two_speeds(6), horizon=3000, seed=0)
-    unused = schedule.visit == schedule.updates
+    unused = schedule.used_by == schedule.updates
     thrown_away = int((unused & np.isfinite(schedule.finish)).sum())
-    in_buffer = thrown_away - int(schedule.lost.sum()) // 3
+    in_buffer = thrown_away - int(schedule.wasted_steps.sum()) // 3
     assert thrown_away > 100
     assert 0 <= in_buffer < 3  # handed in or thrown away since the last flush
     at_work = unused & np.isinf(schedule.finish)

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.errors import need
+from favano.errors import require
 from favano.schedule.draws import blocks, draws_used, random_subsets, step_ends, total_before
-from favano.schedule.policies import Poll
+from favano.schedule.policies import Polling
 from favano.schedule.schedule import Schedule
-from favano.timing import Fleet, Geometric, Trace
+from favano.timing import ClientSpeeds, Geometric, Trace
 from favano.timing.ties import at_or_before, before, not_past, periods_until, whole_periods
 from favano.types import Floats, Ints
 
 
-def unroll_poll(policy: Poll, fleet: Fleet, horizon: float, seed: int) -> Schedule:
+def plan_polling(policy: Polling, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     """All contacts up to the horizon, with the steps that each client has made by then."""
     selected, local_steps = policy.selected, policy.local_steps
-    need(selected <= fleet.clients, "selected", selected, f"need 1..clients ({fleet.clients})")
+    require(selected <= fleet.clients, "selected", selected, f"need 1..clients ({fleet.clients})")
     time = contact_times(policy, horizon)
     asked = random_subsets(fleet, selected, np.arange(len(time)), seed).ravel()
     everyone = np.argsort(fleet.streams)  # one job per client is under way at the horizon
     client = np.concatenate([asked, everyone])
-    visit = np.concatenate(
+    used_by = np.concatenate(
         [np.repeat(np.arange(len(time)), selected), np.full_like(everyone, len(time))]
     )
     number = total_before(client, np.ones_like(client))
-    base = _previous(client, visit)
+    base = _previous(client, used_by)
     begin = np.append(time, 0.0)[base]  # version -1 exists from time 0 on
-    end = np.append(time, max([horizon, *time[-1:]]))[visit]
+    end = np.append(time, max([horizon, *time[-1:]]))[used_by]
     # In server steps: times of the clock are rounded, and so are their differences.
     tick = np.arange(len(time)) + (0 if policy.starts_at_zero else 1)
-    passed = np.append(tick, end[-1] / policy.period)[visit] - np.append(tick, 0)[base]
+    passed = np.append(tick, end[-1] / policy.period)[used_by] - np.append(tick, 0)[base]
     steps = _count_steps(policy, fleet, client, number, policy.window(passed), seed)
     return Schedule(
         clients=fleet.clients,
         local_steps=local_steps,
         time=time,
-        lost=np.zeros(len(time), dtype=np.int64),
+        wasted_steps=np.zeros(len(time), dtype=np.int64),
         client=client,
         steps=steps,
-        base=base,
-        visit=visit,
+        start_version=base,
+        used_by=used_by,
         first_step=total_before(client, steps),
         begin=begin,
-        finish=np.where(visit < len(time), end, np.inf),
+        finish=np.where(used_by < len(time), end, np.inf),
     )
 
 
-def contact_times(policy: Poll, horizon: float) -> Floats:
+def contact_times(policy: Polling, horizon: float) -> Floats:
     """Times of the contacts: R, 2R, ... up to the horizon, or from 0 on."""
     first = 0 if policy.starts_at_zero else 1
     counted = periods_until if policy.overrun else whole_periods
@@ -55,18 +55,18 @@ def contact_times(policy: Poll, horizon: float) -> Floats:
     return not_past(np.arange(first, last + 1, dtype=np.float64) * policy.period, horizon)
 
 
-def _previous(client: Ints, visit: Ints) -> Ints:
+def _previous(client: Ints, used_by: Ints) -> Ints:
     """The update of the same client's contact before, -1 at its first contact."""
     order = np.argsort(client, kind="stable")
-    before = np.concatenate([[-1], visit[order][:-1]])
+    before = np.concatenate([[-1], used_by[order][:-1]])
     before[np.diff(client[order], prepend=-1) != 0] = -1
-    result = np.empty_like(visit)
+    result = np.empty_like(used_by)
     result[order] = before
     return result
 
 
 def _count_steps(
-    policy: Poll, fleet: Fleet, client: Ints, number: Ints, window: Floats, seed: int
+    policy: Polling, fleet: ClientSpeeds, client: Ints, number: Ints, window: Floats, seed: int
 ) -> Ints:
     """Steps that end within the window, K at most; all clients' jobs of one number at once."""
     local_steps = policy.local_steps
@@ -97,7 +97,7 @@ def _count_steps(
     return steps
 
 
-def _interrupted(policy: Poll, ends: Floats, done: Ints, room: Floats) -> Floats:
+def _interrupted(policy: Polling, ends: Floats, done: Ints, room: Floats) -> Floats:
     """Duration of the next job's first step, given the step under way; NaN if there is none."""
     starts = np.concatenate([np.zeros((len(ends), 1)), ends], axis=1)
     start = np.take_along_axis(starts, done[:, None], axis=1)[:, 0]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from favano.errors import BadInput
-from favano.gates import (
+from favano.screening import (
     NormGate,
     Refusal,
     finite_rows,
@@ -119,7 +119,7 @@ def test_a_bound_that_follows_the_norms_of_the_others() -> None:
     assert gate.judge(0.0) is None
     assert gate.bound == 16.0  # nor who made no step
     again = NormGate(quantile=0.5, factor=2.0)
-    again.go_on_from(gate.seen)
+    again.restore(gate.seen)
     assert again.bound == gate.bound
 
 

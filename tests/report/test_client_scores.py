@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from favano.report import by_setting, collect, write_page
+from favano.report.client_scores import client_scores, points
 from favano.report.palette import methods
-from favano.report.served import points, served
 
 from .conftest import add_served
 
@@ -17,7 +17,7 @@ def test_by_hand(compared: Path) -> None:
     add_served(compared / "favano", 0.9)
     add_served(compared / "fedbuff", 0.8)  # has no participation.json
     settings = by_setting(collect([compared]))
-    text = served(settings, methods(settings))
+    text = client_scores(settings, methods(settings))
     assert "Mean over clients: accuracy, %, on their own samples" in text
     head, *rows = text.split('<tr role="row">')[1:]
     for word in ("all clients", "fast", "slow", "worst tenth"):

@@ -10,7 +10,7 @@ DEAL = "deal"  # among the numbers of a reply, that of the deal which its share 
 
 
 @dataclass(frozen=True)
-class Deal:
+class Partitioning:
     """One way to deal a data set; server and nodes must agree on it."""
 
     dataset: str

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import cast
 
-from favano.errors import need
+from favano.errors import require
 from favano.types import Stack, Vector
 
 _KEPT = 256  # norms that a running quantile is of
@@ -123,9 +123,11 @@ class NormGate:
     def __init__(
         self, most: float | None = None, *, quantile: float | None = None, factor: float = 3.0
     ) -> None:
-        need(most is None or most > 0, "norm", most, "need a positive norm")
-        need(quantile is None or 0 < quantile <= 1, "quantile", quantile, "need a share in (0, 1]")
-        need(factor >= 1, "factor", factor, "need at least 1")
+        require(most is None or most > 0, "norm", most, "need a positive norm")
+        require(
+            quantile is None or 0 < quantile <= 1, "quantile", quantile, "need a share in (0, 1]"
+        )
+        require(factor >= 1, "factor", factor, "need at least 1")
         self._most, self._quantile, self._factor = most, quantile, factor
         self.seen: deque[float] = deque(maxlen=_KEPT)  # norms that were accepted
 
@@ -152,6 +154,6 @@ class NormGate:
             self.seen.append(norm)
         return None
 
-    def go_on_from(self, seen: Iterable[float]) -> None:
+    def restore(self, seen: Iterable[float]) -> None:
         """Take over the norms that another gate has accepted."""
         self.seen = deque(seen, maxlen=_KEPT)

@@ -10,20 +10,20 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import Tensor, nn
 
-from favano.data.partition import deal
-from favano.errors import BadInput, need
+from favano.data.partition import partition
+from favano.errors import BadInput, require
 from favano.flower.client import Client
-from favano.flower.deal import DEAL, Deal
 from favano.flower.limits import Limits
 from favano.flower.memory import StateStore, Store
+from favano.flower.partitioning import DEAL, Partitioning
 from favano.flower.signed_calls import check_operator
 from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, given, make_spec
+from favano.specification.spec import Spec, make_spec, required
 
 
 @dataclass(frozen=True)
-class Share:
+class DataPartition:
     """Which samples a node has: part `partition` of `partitions`, as client `partition` would.
 
     With the same seed and split as a simulation, it has the same samples in the same order.
@@ -39,8 +39,8 @@ class Share:
 
     def __post_init__(self) -> None:
         count = self.partitions
-        need(count >= 1, "partitions", count, "need 1 or more")
-        need(0 <= self.partition < count, "partition", self.partition, f"need 0..{count - 1}")
+        require(count >= 1, "partitions", count, "need 1 or more")
+        require(0 <= self.partition < count, "partition", self.partition, f"need 0..{count - 1}")
 
     def client(
         self,
@@ -63,9 +63,9 @@ class Share:
             limits=limits,
         )
 
-    def deal(self, spec: Spec) -> Deal:
+    def deal(self, spec: Spec) -> Partitioning:
         """The deal that this share is from."""
-        return Deal(self.dataset, given(spec.problem.split), self.partitions, self.seed)
+        return Partitioning(self.dataset, required(spec.problem.split), self.partitions, self.seed)
 
     def network(self, seed: int = 0) -> nn.Module:
         """The network for the data set, with the initial weights of a simulated run."""
@@ -76,7 +76,7 @@ class Share:
         """The samples of this share, and their labels."""
         spec, samples = self._loaded()
         rule = "has images that are augmented batch by batch; use `favano join` for it"
-        need(samples.preprocessing is None, "dataset", self.dataset, rule)
+        require(samples.preprocessing is None, "dataset", self.dataset, rule)
         return self._own(spec, samples)
 
     def test_data(self) -> tuple[Tensor, Tensor]:
@@ -91,8 +91,8 @@ class Share:
         return spec, load_samples(spec, None if self.data_dir is None else Path(self.data_dir))
 
     def _own(self, spec: Spec, samples: Samples) -> tuple[Tensor, Tensor]:
-        how = given(spec.problem.split)
-        own = deal(samples.traits, self.partitions, how, self.seed)[self.partition]
+        how = required(spec.problem.split)
+        own = partition(samples.traits, self.partitions, how, self.seed)[self.partition]
         return samples.features[own], samples.labels[own]
 
 
@@ -100,7 +100,7 @@ _WORDS = {"partition-id": "partition", "num-partitions": "partitions"}  # as Flo
 _KINDS = {int: "need a whole number", str: "need a text"}
 
 
-def share_of(config: Mapping[str, object]) -> tuple[Share, float]:
+def partition_of(config: Mapping[str, object]) -> tuple[DataPartition, float]:
     """The share in a SuperNode's configuration, and its pace."""
     others = ("operator", "calls", *Limits().words())
     config = {name: value for name, value in config.items() if name not in others}
@@ -108,14 +108,14 @@ def share_of(config: Mapping[str, object]) -> tuple[Share, float]:
     pace = keys.pop("pace", 0.0)
     if not isinstance(pace, float | int):
         raise BadInput("pace", pace, "need a number")
-    known = Share.__dataclass_fields__
+    known = DataPartition.__dataclass_fields__
     for name, value in keys.items():
-        need(name in known, "node-config", name, f"unknown; known: {', '.join(known)}, pace")
+        require(name in known, "node-config", name, f"unknown; known: {', '.join(known)}, pace")
         kind = int if name in ("partition", "partitions", "seed") else str
-        need(isinstance(value, kind), name, value, _KINDS[kind])
+        require(isinstance(value, kind), name, value, _KINDS[kind])
     for name in ("partition", "partitions"):
-        need(name in keys, "node-config", name, "is missing")
-    return Share(**keys), float(pace)  # type: ignore[arg-type]
+        require(name in keys, "node-config", name, "is missing")
+    return DataPartition(**keys), float(pace)  # type: ignore[arg-type]
 
 
 app = ClientApp()
@@ -125,7 +125,7 @@ app = ClientApp()
 def _train(message: Message, context: Context) -> Message:
     """Answer a call with the share that the SuperNode was started with."""
     check_operator(message, context)
-    share, pace = share_of(context.node_config)
+    share, pace = partition_of(context.node_config)
     limits = Limits.from_words(context.node_config)
     client = share.client(store=StateStore(context.state), pace=pace, limits=limits)
     return client.answer(message)

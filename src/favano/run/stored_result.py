@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from favano.errors import need
+from favano.errors import require
 from favano.methods import AnyMethod, all_methods, file_of, method_class, source_digest
 from favano.methods.favano import Favano
 from favano.records import (
@@ -54,7 +54,7 @@ _FROM_PYTHON = "verify it from Python, by favano.verify(folder, problem, methods
 
 
 @dataclass(frozen=True)
-class Tools:
+class Toolchain:
     """What the last bits of a result depend on; None if unknown."""
 
     torch: str | None  # its version
@@ -63,7 +63,7 @@ class Tools:
 
 
 @dataclass(frozen=True)
-class Statement:
+class StoredResult:
     """What was run, and what came out, as a result folder or a run file states it."""
 
     path: Path
@@ -73,7 +73,7 @@ class Statement:
     ends: Mapping[int, Status]  # how each seed ended
     rows: Mapping[int, Sequence[Row]]  # by seed
     final: Mapping[int, Mapping[str, object]]  # cells of the last row of each seed, stated again
-    tools: Tools
+    tools: Toolchain
     version: str | None  # of favano
     data: str | None  # digests; None: there are none
     files: str | None
@@ -99,7 +99,7 @@ class Statement:
 
 def read_statements(
     path: Path, methods: Methods = NO_METHODS, *, execute: bool = True
-) -> list[Statement]:
+) -> list[StoredResult]:
     """The results in a folder: of a run, of a comparison, or of `favano reproduce`.
 
     `methods` are those that cannot be found by their names. Unless told to `execute`, no file of a
@@ -112,7 +112,7 @@ def read_statements(
     return statements
 
 
-def contradiction(stated: Statement, seed: int) -> str | None:
+def contradiction(stated: StoredResult, seed: int) -> str | None:
     """The first thing about a seed in which the files contradict each other.
 
     Nothing is computed but digests.
@@ -141,7 +141,7 @@ def _seeds(spec: Spec) -> range:
     return range(spec.run.seed, spec.run.seed + spec.run.seeds)
 
 
-def _file_digests(stated: Statement, seed: int) -> Iterator[str]:
+def _file_digests(stated: StoredResult, seed: int) -> Iterator[str]:
     """What the digest of a seed's model in the model file may be, as rows have it.
 
     The first tensors are those of a flat model. Constants of the network and second names of
@@ -162,19 +162,19 @@ def _spec_of(
     if kind is None and not execute:
         return None
     rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
-    need(kind is not None or file_of(name) is not None, "folder", path, rule)
+    require(kind is not None or file_of(name) is not None, "folder", path, rule)
     return resolve(make_spec(keys, kind or method_class(name)))
 
 
-def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
+def _read_folder(folder: Path, methods: Methods, execute: bool) -> StoredResult:
     for name in FILES:
         there = (folder / name).is_file()
-        need(there or name == MODEL, "folder", folder, f"holds no {name}; {_ALL_FILES}")
+        require(there or name == MODEL, "folder", folder, f"holds no {name}; {_ALL_FILES}")
     config = read_config(folder / SPEC)
     keys = {**config.shared, **(config.methods[0] if config.methods else {})}
     summary = read_file(folder / SUMMARY, summary_from_json)
     names = (SPEC, HISTORY, SUMMARY, BOUND, PARTICIPATION)
-    return Statement(
+    return StoredResult(
         folder,
         algorithm_of(keys, folder.name),
         _spec_of(folder, keys, methods, execute),
@@ -182,7 +182,7 @@ def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
         {run.seed: run.status for run in summary.runs},
         rows_by_seed(read_file(folder / HISTORY, history_from_csv)),
         {run.seed: final_cells(run) for run in summary.runs},
-        Tools(summary.torch, summary.kernels, summary.processor),
+        Toolchain(summary.torch, summary.kernels, summary.processor),
         summary.favano,
         summary.data,
         summary.trace,
@@ -193,10 +193,10 @@ def _read_folder(folder: Path, methods: Methods, execute: bool) -> Statement:
     )
 
 
-def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
+def _read_run_file(path: Path, methods: Methods, execute: bool) -> StoredResult:
     run = read_file(path, run_from_json)
     spec, entry = _spec_of(path, run.spec, methods, execute), run.entry
-    return Statement(
+    return StoredResult(
         path,
         algorithm_of(run.spec, path.stem),
         spec,
@@ -204,7 +204,7 @@ def _read_run_file(path: Path, methods: Methods, execute: bool) -> Statement:
         {entry.seed: "complete"},
         rows_by_seed(run.history),
         {entry.seed: final_cells(entry)},
-        Tools(run.torch, run.kernels, run.processor),
+        Toolchain(run.torch, run.kernels, run.processor),
         run.favano,
         run.data,
         None if spec is None else files_digest(spec),

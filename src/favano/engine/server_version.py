@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from favano.aggregation import Snapshot
-from favano.engine.spread import Spread
+from favano.engine.spread import ModelSpread
 from favano.types import Ints, Stack, Vector
 
 NOTHING: Mapping[int, Vector] = {}
 
 
-class ClientModels(Protocol):
+class ClientModelView(Protocol):
     """The models that the clients of one run hold: of the last job that each has begun by a time.
 
     Jobs may begin some time after their models were made, so what clients hold changes between two
@@ -31,7 +31,7 @@ class ClientModels(Protocol):
 
     def spread(
         self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
-    ) -> Spread:
+    ) -> ModelSpread:
         """Their distances from a server model; `live` ones replace those that clients hold."""
 
 
@@ -43,7 +43,7 @@ class Measurement(NamedTuple):
     mean: Vector  # of all models
 
 
-class Moment(NamedTuple):
+class ServerVersion(NamedTuple):
     """The run after an update; version -1 is the initial model. Valid until the next moment.
 
     A run that goes on from a snapshot begins with the moment of the snapshot.
@@ -52,7 +52,7 @@ class Moment(NamedTuple):
     version: int
     server: Vector
     refused: Ints  # clients whose answer has NaN or infinity
-    clients: ClientModels
+    clients: ClientModelView
     snapshot: Callable[[], Snapshot]
     steps: int = 0  # local steps that were used since the last moment
     measured: Measurement | None = None  # if evaluated together with other runs

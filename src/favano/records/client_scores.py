@@ -8,7 +8,7 @@ from favano.records.document import Number
 
 
 @dataclass(frozen=True)
-class ServedSpeed:
+class SpeedScores:
     """All clients of one speed together."""
 
     name: str
@@ -18,7 +18,7 @@ class ServedSpeed:
 
 
 @dataclass(frozen=True)
-class ServedRecord:
+class ClientScores:
     """The leading metric of the final model of one seed, on samples of each client.
 
     Of very many clients only a sample is listed, and all means are over those.
@@ -28,7 +28,7 @@ class ServedRecord:
     metric: str
     mean: Number
     worst: Number  # mean over the tenth of the clients that is served worst
-    speeds: tuple[ServedSpeed, ...]
+    speeds: tuple[SpeedScores, ...]
     client: tuple[int, ...]
     score: tuple[Number, ...]  # of each of these clients
 
