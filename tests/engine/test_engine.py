@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from favano.aggregation import Aggregator
-from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, engine, holdings
+from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, engine
 from favano.engine.distances import walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
@@ -424,7 +424,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of runs of different methods, every third moment, in one piece or in many."""
-    monkeypatch.setattr(holdings, "_NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr(client_models, "_NUMBERS_AT_ONCE", at_once)
     problems = [problem(name, 3) for name in ("favano", "quafl", "asofed")]
     expected = {}
     for run, case in enumerate(problems):

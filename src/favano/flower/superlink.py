@@ -61,7 +61,7 @@ clientapp = "client:app"
 """
 _DOOR = "favano.flower.door"
 _SERVER_APP = "from flwr.serverapp import ServerApp\n\napp = ServerApp()\n"
-_CLIENT_APP = "from favano.flower import share\n\napp = share.app\n"
+_CLIENT_APP = "from favano.flower import data_partition\n\napp = data_partition.app\n"
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ class Schedule:
     """V server updates and J jobs, in the order of the updates that use them.
 
     Version v is the server model after update v, version -1 the initial one. A job of client
-    `client[j]` starts from version `start_version[j]` (from the client's own model, for methods that let it
-    keep one), makes `steps[j]` local steps and is used by update `used_by[j]`. Jobs that no update
-    uses, dropped or still under way at the end, are last and have `used_by[j]` = V.
+    `client[j]` starts from version `start_version[j]` (from the client's own model, for methods
+    that let it keep one), makes `steps[j]` local steps and is used by update `used_by[j]`. Jobs
+    that no update uses, dropped or still under way at the end, are last and have `used_by[j]` = V.
     """
 
     clients: int  # n
