@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from favano.aggregation import Aggregator
-from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, engine
+from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, client_models, engine
 from favano.engine.distances import walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
