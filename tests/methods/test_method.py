@@ -81,7 +81,7 @@ def test_unknown_options_are_refused_with_what_was_probably_meant() -> None:
 
 def test_corrected_gradients_and_own_models_exclude_each_other() -> None:
     """Otherwise the correction would be that of whatever version the server has by then."""
-    rule = "method=both: corrects gradients .*must all start from the newest model; leave out rest"
+    rule = "method=both: has a gradient_correction.* start from the newest model; remove next_client_model"
     with pytest.raises(BadInput, match=rule):
 
         class Both(Plain):
@@ -93,7 +93,7 @@ def test_corrected_gradients_and_own_models_exclude_each_other() -> None:
 
 
 def test_memory_and_step_go_together() -> None:
-    rule = "memory and step go together: give both or neither"
+    rule = "memory and local_step require each other: give both or neither"
     with pytest.raises(BadInput, match=f"method=remembers: {rule}"):
 
         class Remembers(Plain):
@@ -132,7 +132,7 @@ class Corrected(Method[ModelState]):
 
 @pytest.mark.parametrize("way", ["poll", "arrivals", "window"])
 def test_corrected_gradients_need_clients_that_start_from_the_newest_model(way: str) -> None:
-    rule = "method=corrected: corrects gradients .*must all start from the newest model: need round"
+    rule = "method=corrected: has a gradient_correction.* start from the newest model: need rounds"
     with pytest.raises(BadInput, match=rule):
         bound(Corrected(way=way))
 
@@ -167,7 +167,7 @@ class Stuck(Method[ModelState]):
 
 @pytest.mark.parametrize("method", [any_method(Grows()), any_method(Stuck())], ids=["say", "ask"])
 def test_lengths_of_jobs_and_the_policy_adaptive_go_together(method: AnyMethod) -> None:
-    rule = "says how long jobs are .next_steps., which goes with the policy Adaptive"
+    rule = "says how long jobs are .next_steps., which requires the policy Adaptive"
     with pytest.raises(BadInput, match=f"method={method.name}: {rule}"):
         bound(method)
 
@@ -311,10 +311,10 @@ def made(**content: object) -> type[AnyMethod]:
     def policy(self: AnyMethod) -> object:
         return self.context.polling()
 
-    def update(self: AnyMethod, state: ModelState, updates: ClientUpdates) -> ModelState:
+    def aggregate(self: AnyMethod, state: ModelState, updates: ClientUpdates) -> ModelState:
         return state
 
-    hooks = {"policy": policy, "update": update}
+    hooks = {"policy": policy, "aggregate": aggregate}
     return type("Mine", (Method,), {"__module__": __name__, **hooks, **content})
 
 

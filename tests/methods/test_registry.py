@@ -26,7 +26,7 @@ from tests.methods.bound import any_method
 
 SOURCE = '''"""Half: a step half as long (Nobody 2000)."""
 
-from favano import Answers, Method, ModelState, option
+from favano import ClientUpdates, Method, ModelState, option
 
 
 class Half(Method[ModelState]):

@@ -74,15 +74,18 @@ def test_a_method_without_a_mistake_passes() -> None:
     [
         ("square", "declares itself linear, but what it makes of a sum is not the sum"),
         ("constant", "declares itself linear, but what it makes of a sum is not the sum"),
-        ("end", "changes its arguments in update; return a new state instead"),
-        ("start", "changes its arguments in update; return a new state instead"),
-        ("state", "changes its arguments in update; return a new state instead"),
-        ("shape", r"update returns a model of shape \(2, 5\); need that of the server's model"),
-        ("nothing", "update must return a state whose field model is a tensor, such as favano.Mod"),
-        ("nan", "update makes NaN or infinity of finite models"),
-        ("random", "gives another result for the same answers: it must not draw at random, nor re"),
-        ("memory", "gives another result for the same answers: it must not draw at random, nor re"),
-        ("raise", "update raises KeyError: 'client 7'"),
+        ("end", "changes its arguments in aggregate; return a new state instead"),
+        ("start", "changes its arguments in aggregate; return a new state instead"),
+        ("state", "changes its arguments in aggregate; return a new state instead"),
+        ("shape", r"aggregate returns a model of shape \(2, 5\); need that of the server's model"),
+        (
+            "nothing",
+            "aggregate must return a state whose field model is a tensor, such as favano.Mod",
+        ),
+        ("nan", "aggregate makes NaN or infinity of finite models"),
+        ("random", "gives another result for the same client updates: it must not draw at random"),
+        ("memory", "gives another result for the same client updates: it must not draw at random"),
+        ("raise", "aggregate raises KeyError: 'client 7'"),
     ],
 )
 def test_mistakes_are_found(mistake: str, rule: str) -> None:

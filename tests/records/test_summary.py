@@ -77,7 +77,7 @@ def test_keys_in_their_order() -> None:
     assert list(document["runs"][0]) == [
         "algorithm", "seed", "status", "accuracy", "loss", "variance", "time", "server_steps",
         "local_steps", "bits_up", "bits_down", "wall_seconds", "mean_model_accuracy",
-        "mean_model_loss", "refused_updates", "wrapped_messages",
+        "mean_model_loss", "refused_updates", "decoding_failures",
     ]  # fmt: skip
     assert list(document["audit"]) == [
         "seed", "verdict", "confidence", "fair", "speeds", "mean_step_time", "weight", "left_out",
@@ -97,7 +97,7 @@ def test_runs_of_earlier_versions_have_the_status_of_the_result(status: str) -> 
     document = json.loads(summary_to_json(ONE)) | {"status": status}
     for key in ("title", "source", "served"):
         del document[key]
-    for key in ("status", "wall_seconds", "wrapped_messages"):
+    for key in ("status", "wall_seconds", "decoding_failures"):
         del document["runs"][0][key]
     del document["audit"]["left_out"]
     summary = summary_from_json(json.dumps(document))

@@ -128,7 +128,7 @@ def same(result: Result, other: Result) -> None:
         for name, value in model.items():
             assert torch.equal(value, other.models[seed][name]), name
     for mine, theirs in zip(result.runs, other.runs, strict=True):
-        for key in ("mean_model", "refused_updates", "wrapped_messages", "status"):
+        for key in ("mean_model", "refused_updates", "decoding_failures", "status"):
             assert str(getattr(mine, key)) == str(getattr(theirs, key)), key
 
 

@@ -76,7 +76,16 @@ def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> Non
         expected = plan(fixed, fleet, horizon=300, seed=3)
         assert plan(policy, fleet, horizon=300, seed=3).time.tolist() == expected.time.tolist()
         assert grown.updates == expected.updates > 30
-        for name in ("time", "client", "steps", "base", "visit", "first_step", "begin", "finish"):
+        for name in (
+            "time",
+            "client",
+            "steps",
+            "start_version",
+            "used_by",
+            "first_step",
+            "begin",
+            "finish",
+        ):
             actual, wanted = getattr(grown, name), getattr(expected, name)
             used = expected.updates if name == "time" else expected.jobs
             assert actual[:used].tolist() == wanted[:used].tolist()
@@ -102,7 +111,10 @@ def test_whatever_is_said_the_schedule_could_have_happened(
         known = growing.schedule
         check_schedule(known)
         version = known.updates - 1
-        before = {name: getattr(known, name)[: known.updates].copy() for name in ("client", "base")}
+        before = {
+            name: getattr(known, name)[: known.updates].copy()
+            for name in ("client", "start_version")
+        }
         growing.extend(np.array([lengths[version % len(lengths)]]))
         jobs, used, begun = growing.known, growing.jobs(version), growing.begun(version)
         assert jobs.client[used].tolist() == jobs.client[begun].tolist() == [known.client[version]]

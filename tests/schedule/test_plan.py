@@ -131,7 +131,7 @@ def test_p16_renumbering_clients_renumbers_the_schedule(
     other = plan(policy, renumbered, horizon=150, seed=seed)
     assert other.time.tolist() == plain.time.tolist()
     assert order[other.client].tolist() == plain.client.tolist()
-    for name in ("steps", "base", "visit", "first_step", "begin", "finish"):
+    for name in ("steps", "start_version", "used_by", "first_step", "begin", "finish"):
         assert getattr(other, name).tolist() == getattr(plain, name).tolist()
 
 
@@ -172,9 +172,9 @@ def test_impossible_schedules_are_refused() -> None:
     arrays = dict(vars(good))
     for name, wrong, rule in (
         ("steps", good.steps + 5, r"steps: must be 0..4"),
-        ("base", good.used_by, "a job must start before the update that uses it"),
+        ("start_version", good.used_by, "a job must start before the update that uses it"),
         ("client", good.client + 4, r"client: must be 0..4"),
-        ("begin", good.begin - 1, "a job's base must exist"),
+        ("begin", good.begin - 1, "a job's start version must exist"),
         ("time", good.time[::-1], "updates must be in order of time"),
         ("client", good.client * 0, "a client has two jobs at once"),
     ):

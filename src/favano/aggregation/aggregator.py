@@ -342,7 +342,7 @@ class Aggregator(Generic[S]):
                 before = before._replace(model=server[:parameters])
             with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
                 state = _updated(self.method, before, updates, self.blends)
-                check_shape(self.method.name, "update", state.model.shape, before.model.shape)
+                check_shape(self.method.name, "aggregate", state.model.shape, before.model.shape)
             moments = self._moments
             if self._server is not None:
                 model, moments = self._server.step(before.model, state.model, moments)

@@ -158,9 +158,9 @@ class Engine:
         for run in runs.tolist():
             aggregator = self._runs[run]
             self._table.add(run, aggregator, int(self._client_models.first[run]))
-            if aggregator.beginning is not None:
+            if aggregator.resume_point is not None:
                 going_on.append(self._resume(run, aggregator.resume_point))
-                aggregator.beginning = None
+                aggregator.resume_point = None
                 continue
             rows = self._rows.keep(aggregator.initial[None])
             self._server[run] = rows[0]
@@ -400,7 +400,7 @@ class Engine:
             server = self._rows.row(int(self._server[run]))
             try:
                 refused[run] = aggregator.refuse(
-                    aggregator.course.jobs(aggregator.version + 1), finite, server
+                    aggregator.timeline.jobs(aggregator.version + 1), finite, server
                 )
             except NonFiniteUpdate as error:
                 yield self._step(run, error)

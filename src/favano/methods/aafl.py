@@ -27,7 +27,7 @@ class Aafl(Method[ModelState]):
     Known to go wrong: the earliest answers are those of fast clients.
     """
 
-    title, look, linear = "AAFL", 8, True
+    title, plot_style, linear = "AAFL", 8, True
 
     arrival_fraction: PositiveUnitInterval = option(
         0.1, "share of clients a server step waits for", symbol="alpha"

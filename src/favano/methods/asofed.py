@@ -31,7 +31,7 @@ class AsoFed(Method[ModelState]):
     model: in a simulation that is 2 n of them.
     """
 
-    title, look, linear = "ASO-Fed", 14, True
+    title, plot_style, linear = "ASO-Fed", 14, True
     memory = 2
     suggests = {"proximal": 1.0, "learning_rate": 0.02}
 

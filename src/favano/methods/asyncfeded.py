@@ -37,7 +37,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
     1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
     """
 
-    look, distances = 11, True
+    plot_style, distances = 11, True
     suggests = {"local_steps": 10}
 
     server_learning_rate: Rate = option(1.0, "lambda / epsilon", source="its paper")

@@ -28,7 +28,7 @@ class AsyncSGD(Method[ModelState]):
     Known to go wrong: with "same", fast clients train the model.
     """
 
-    look, linear = 5, True
+    plot_style, linear = 5, True
 
     assignment: Literal["uniform", "same"] = option(
         "uniform", "who gets the next job", source="Algorithm 2"

@@ -20,7 +20,7 @@ class AsyncSGDAdaptive(Method[ModelState]):
     Known to go wrong: slow clients' gradients are late, so the rule makes them count for even less.
     """
 
-    name, title, look, linear = "asyncsgd-adaptive", "AsyncSGD-adaptive", 7, True
+    name, title, plot_style, linear = "asyncsgd-adaptive", "AsyncSGD-adaptive", 7, True
 
     delays: DelayRule = option("scale", "weight of late gradients", symbol="gamma")
     assignment: Literal["uniform", "same"] = option("same", "who gets the next job")

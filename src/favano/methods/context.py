@@ -107,7 +107,7 @@ class Context:
         max_staleness: int | None = None,
         flush_at_end: bool = False,
     ) -> Buffered:
-        """Act when `buffer` clients have answered."""
+        """Make a server step when `buffer` client updates are here."""
         return Buffered(
             buffer=buffer,
             local_steps=self.local_steps if local_steps is None else local_steps,

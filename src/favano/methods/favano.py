@@ -47,7 +47,7 @@ class Favano(Method[FavanoState]):
     a step cannot be made unbiased, and one that hardly ever does adds much noise.
     """
 
-    title, look, linear = "FAVANO", 0, True
+    title, plot_style, linear = "FAVANO", 0, True
 
     reweight: Reweight = option(
         "stochastic", "how progress is divided by steps", symbol="alpha", source="the paper's runs"

@@ -33,7 +33,7 @@ class FavanoDelta(Method[FavanoState]):
     Known to go wrong: nothing pulls the models of clients together, so no theorem covers it.
     """
 
-    name, title, look, linear = "favano-delta", "FAVANO-delta", 4, True
+    name, title, plot_style, linear = "favano-delta", "FAVANO-delta", 4, True
 
     reweight: Reweight = option("stochastic", "how progress is divided by steps", symbol="alpha")
     weights: WeightSource = option(

@@ -24,7 +24,7 @@ class FedAsync(Method[ModelState]):
     often, so it forgets what slow clients hold.
     """
 
-    look, linear = 6, True
+    plot_style, linear = 6, True
     suggests = {"proximal": 0.005}
 
     mixing: PositiveUnitInterval = option(0.6, "weight of a fresh model", symbol="alpha")

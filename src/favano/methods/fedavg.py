@@ -17,7 +17,7 @@ class FedAvg(Method[ModelState]):
     the run; give a deadline.
     """
 
-    look, linear = 1, True
+    plot_style, linear = 1, True
 
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")

@@ -32,7 +32,7 @@ class FedBuff(Method[ModelState]):
     IID it forgets what slow clients hold. The server step must suit the mode.
     """
 
-    look, linear = 3, True
+    plot_style, linear = 3, True
 
     buffer: Count | None = option(
         None, "updates per flush", otherwise="by data set, else 10", symbol="Z"

@@ -25,7 +25,7 @@ class FedFix(Method[ModelState]):
     are the jumps of the model.
     """
 
-    look, linear = 9, True
+    plot_style, linear = 9, True
 
     window: PositiveTime = option(7.0, "time between server steps", symbol="dt")
     window_weights: Literal["unbiased", "identical"] = option(

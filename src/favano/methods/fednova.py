@@ -24,7 +24,7 @@ class FedNova(Method[ModelState]):
     Known to go wrong: as FedAvg, a round is as slow as its slowest client.
     """
 
-    look, linear = 13, True
+    plot_style, linear = 13, True
 
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")

@@ -19,7 +19,7 @@ class FedProx(Method[ModelState]):
     Known to go wrong: a strong pull makes every method with many local steps slow.
     """
 
-    look, linear = 12, True
+    plot_style, linear = 12, True
     suggests = {"proximal": 0.01}
 
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")

@@ -1,4 +1,4 @@
-"""What a method is: options, a contact policy, and a few pure functions on flat models."""
+"""What a method is: options, a policy, and a few pure functions on flat models."""
 
 from __future__ import annotations
 
@@ -28,19 +28,35 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientUpdates:
-    """The k answers that go into one update, one row per answer."""
+    """The k client updates that one server step is made of, one row each.
 
-    client: Ints  # (k,)
-    steps: Ints  # (k,) local steps made, X
-    staleness: Ints  # (k,) updates since the answer's start model
-    rate: Floats  # (k,) step size of the local steps
-    version: int  # of the new model: 0 at the first update
-    start: Stack  # (k, P) models that the clients started from
-    end: Stack  # (k, P) models that they arrived at
-    expected: Expected | None = None  # None: nobody measures
+    Args:
+        client: (k,) numbers of the clients, 0..n-1.
+        steps: (k,) local steps made, X.
+        staleness: (k,) server steps made since the client's start model.
+        rate: (k,) step size of the local steps.
+        version: number of the server model to be made: 0 at the first server step.
+        start: (k, P) models that the clients started from.
+        end: (k, P) models that they arrived at; the delta of a client is end - start.
+        expected: what a federation's server expects of these clients' steps; None in simulations,
+            where the law of the steps is known.
+    """
+
+    client: Ints
+    steps: Ints
+    staleness: Ints
+    rate: Floats
+    version: int
+    start: Stack
+    end: Stack
+    expected: Expected | None = None
 
     def weighted_delta(self, weight: Floats) -> Vector:
-        """The weighted sum of what the clients achieved, sum_i weight_i (end_i - start_i)."""
+        """The weighted sum of the deltas, sum_i weight_i (end_i - start_i), (P,).
+
+        Args:
+            weight: (k,) weight of each client update.
+        """
         return (column(weight, self.end) * (self.end - self.start)).sum(0)
 
 
@@ -68,15 +84,16 @@ class Method(Options, ABC, Generic[S]):
     """A method of federated learning.
 
     A method is one class in one file: its options, whom the server asks and when (`policy`), and
-    what it does with the answers (`update`). The other hooks have a standard behaviour and are
-    written only where a method differs. All of them are pure: same inputs, same outputs, inputs
-    untouched. `self.context` says what is known of the run: clients, speeds, K, samples per client.
+    how the server aggregates what they send (`aggregate`). The other hooks have a standard
+    behaviour and are written only where a method differs. All of them are pure: same inputs, same
+    outputs, inputs untouched. Models are flat vectors of P parameters. `self.context` says what is
+    known of the run: clients, speeds, K, samples per client.
 
     Class attributes declare the rest: `name` on the command line and `title` in print (by default
-    both follow from the class), `linear` if updates are linear in all models involved, `distances`
-    if they are sums of models with weights that depend on nothing of the models but `norm()` of
-    their differences, `memory` as the number of vectors that a client keeps from job to job, and
-    `suggests`, defaults of local training that belong to the method.
+    both follow from the class), `linear` if `aggregate` is linear in all models involved,
+    `distances` if it is a sum of models with weights that depend on nothing of the models but
+    `norm()` of their differences, `memory` as the number of vectors that a client keeps from job
+    to job, and `suggests`, defaults of local training that belong to the method.
     """
 
     name: ClassVar[str] = ""
@@ -86,7 +103,7 @@ class Method(Options, ABC, Generic[S]):
     memory: ClassVar[int] = 0
     suggests: ClassVar[Mapping[str, object]] = MappingProxyType({})
     import_path: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
-    plot_style: ClassVar[int | None] = None  # its place among our colours and in our lists
+    plot_style: ClassVar[int | None] = None  # number of its colour and marker
 
     label: str = field(default="", kw_only=True)  # its name in one comparison
 
@@ -102,10 +119,15 @@ class Method(Options, ABC, Generic[S]):
         rule = f"{names}: declare it by favano.option, or without a type if it is a constant"
         require(not names, "method", cls.name, rule)
         both = cls.has("gradient_correction") and cls.has("next_client_model")
-        rule = "corrects gradients (drift), so its clients must all start from the newest model"
-        require(not both, "method", cls.name, f"{rule}; leave out restart")
+        rule = "has a gradient_correction, so its clients must all start from the newest model"
+        require(not both, "method", cls.name, f"{rule}; remove next_client_model")
         steps = cls.has("local_step") == (cls.memory > 0)
-        require(steps, "method", cls.name, "memory and step go together: give both or neither")
+        require(
+            steps,
+            "method",
+            cls.name,
+            "memory and local_step require each other: give both or neither",
+        )
 
     def __post_init__(self) -> None:
         with self.hook("check"):
@@ -117,23 +139,38 @@ class Method(Options, ABC, Generic[S]):
 
     @abstractmethod
     def aggregate(self, state: S, updates: ClientUpdates) -> S:
-        """The state after one update from k answers; models hold the trained parameters."""
+        """The state after one server step, made of k client updates.
+
+        Args:
+            state: what the server remembers, with the model w_{t-1}, (P,).
+            updates: what the clients sent; models hold the trained parameters, (k, P).
+        """
 
     def init(self, model: Vector) -> S:
-        """State before the first update. Everybody holds w_0."""
+        """The state before the first server step.
+
+        Args:
+            model: (P,) the initial model w_0, which all clients hold.
+        """
         return cast(S, ModelState(model))
 
     def next_client_model(self, server: Vector, own: Stack) -> Stack | None:
-        """Models the answering clients go on from, given w_{t-1} and theirs; None: they take w_t.
+        """Models from which these k clients continue, (k, P); None: from the new w_t.
 
-        Behind a codec each client reads w_{t-1} in its own way: `server` then has a row for each.
+        Args:
+            server: (P,) w_{t-1}; (k, P) behind a codec, where each client decodes its own.
+            own: (k, P) the clients' models at the end of their jobs.
         """
         return None
 
     def gradient_correction(self, state: S, client: Ints) -> Stack | None:
-        """What is added to the gradients of clients that start from w_t, (k, P).
+        """What is added to the gradients of clients that start from w_t, (k, P); None: nothing.
 
-        It is constant during a job, and travels beside the start model.
+        It is constant during a job, and is sent with the start model.
+
+        Args:
+            state: what the server remembers, with w_t.
+            client: (k,) numbers of the clients.
         """
         return None
 
@@ -142,45 +179,63 @@ class Method(Options, ABC, Generic[S]):
     ) -> tuple[Stack, tuple[Stack, ...]]:
         """The direction of a local step, and the client's memory after it.
 
-        `gradient` holds the proximal pull and the drift already. Number by number: lanes call it
-        for any part of a model, and for many clients at once. A client begins with zeros. The
-        optimiser of local training follows.
+        It must work elementwise: it is called for any part of a model, and for many clients at
+        once. The client optimiser follows.
+
+        Args:
+            gradient: (k, p) gradients, with the proximal term and the gradient correction.
+            memory: as many arrays of (k, p) as `memory` says; zeros before a client's first step.
         """
         return gradient, memory
 
     def next_steps(self, state: S, client: Ints) -> Ints | None:
-        """Steps of these clients' next jobs, (k,), for a policy that leaves them open."""
+        """Local steps of these clients' next jobs, (k,), where the policy leaves them open.
+
+        Args:
+            state: what the server remembers, after the server step.
+            client: (k,) numbers of the clients.
+        """
         return None
 
     def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
-        """The server's buffers (BatchNorm statistics): averaged, never reweighted."""
+        """The server's new buffers, (B,), such as BatchNorm statistics.
+
+        Args:
+            server: (B,) the server's buffers.
+            clients: (k, B) those of the clients.
+            updates: the same client updates as in `aggregate`.
+        """
         return average_with_server(server, clients)
 
     def rates(self, schedule: Schedule) -> Floats:
-        """Factor on the learning rate of each job, (J,)."""
+        """Factor on the learning rate of each job, (J,).
+
+        Args:
+            schedule: all J jobs: client, steps, start version and the server step that uses each.
+        """
         return np.ones(len(schedule.client))
 
     @property
     def context(self) -> Context:
         """What is known of the run that the method is part of."""
-        context: Context | None = self.__dict__.get("_world")
+        context: Context | None = self.__dict__.get("_context")
         if context is None:
-            raise BadInput("method", self.name, "has no run yet; use method.bind(world)")
+            raise BadInput("method", self.name, "has no run yet; use method.bind(context)")
         return context
 
     def bind(self, context: Context) -> Self:
         """The same method as a part of one run; what contradicts itself is refused."""
         bound = replace(self)
-        object.__setattr__(bound, "_world", context)
+        object.__setattr__(bound, "_context", context)
         with self.hook("policy"):
             policy = bound.policy()
-        rule = f"policy returns {policy!r}; need a contact policy, such as self.context.rounds()"
+        rule = f"policy returns {policy!r}; need a policy, such as self.context.rounds()"
         require(isinstance(policy, Policy), "method", self.name, rule)
         if self.has("gradient_correction"):
-            rule = "corrects gradients (drift), so its clients must all start from the newest model"
+            rule = "has a gradient_correction, so its clients must all start from the newest model"
             require(isinstance(policy, Rounds), "method", self.name, f"{rule}: need rounds")
         grows = isinstance(policy, Adaptive)
-        rule = "says how long jobs are (next_steps), which goes with the policy Adaptive"
+        rule = "says how long jobs are (next_steps), which requires the policy Adaptive"
         require(self.has("next_steps") == grows, "method", self.name, rule)
         return bound
 
@@ -223,5 +278,5 @@ class Method(Options, ABC, Generic[S]):
 
 
 def average_with_server(server: Vector, clients: Stack) -> Vector:
-    """(w + sum_i w_i) / (k + 1), the weights of methods that keep a part of the old model."""
+    """(w + sum_i w_i) / (k + 1), the weights of methods that keep a part of the old model w."""
     return (server + clients.sum(0)) / (len(clients) + 1)

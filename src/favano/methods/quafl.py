@@ -26,7 +26,7 @@ class Quafl(Method[ModelState]):
     most of their own model, so data that are not IID pull them far apart.
     """
 
-    title, look, linear = "QuAFL", 2, True
+    title, plot_style, linear = "QuAFL", 2, True
 
     client_averaging: bool = option(True, "clients keep a part of their model; else adopt w_{t-1}")
     server_averaging: bool = option(True, "the server keeps a part of its model")

@@ -35,7 +35,7 @@ class Scaffold(Method[ScaffoldState]):
     Known to go wrong: the c_i of clients that seldom take part are old. Messages are twice as long.
     """
 
-    title, look, linear = "SCAFFOLD", 10, True
+    title, plot_style, linear = "SCAFFOLD", 10, True
 
     server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
 

@@ -30,7 +30,9 @@ def check_method(method: AnyMethod) -> None:
     # A copy, so that nothing that it caches outlives the check.
     bound = method.bind(replace(context, count_samples=context.count_samples or count))
     ends = [_twice(bound, model) for model in range(3)]
-    rule = "gives another result for the same answers: it must not draw at random, nor remember"
+    rule = (
+        "gives another result for the same client updates: it must not draw at random, nor remember"
+    )
     require(np.array_equal(_twice(bound, 0), ends[0]), "method", method.name, rule)
     if method.linear:
         first, second, both = ends
@@ -99,9 +101,9 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         before = deepcopy((state, start, end))
         with method.hook("aggregate"):
             after = method.aggregate(state, _answers(client, version, start, end))
-        rule = "changes its arguments in update; return a new state instead"
+        rule = "changes its arguments in aggregate; return a new state instead"
         require(_same(before, (state, start, end)), "method", method.name, rule)
-        _check_model(method, "update", after)
+        _check_model(method, "aggregate", after)
         state = after
     if method.has("next_steps"):
         with method.hook("next_steps"):
