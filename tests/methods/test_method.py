@@ -81,7 +81,7 @@ def test_unknown_options_are_refused_with_what_was_probably_meant() -> None:
 
 def test_corrected_gradients_and_own_models_exclude_each_other() -> None:
     """Otherwise the correction would be that of whatever version the server has by then."""
-    rule = "method=both: has a gradient_correction.* start from the newest model; remove next_client_model"
+    rule = "method=both: has a gradient_correction.* newest model; remove next_client_model"
     with pytest.raises(BadInput, match=rule):
 
         class Both(Plain):
@@ -102,7 +102,7 @@ def test_memory_and_step_go_together() -> None:
     with pytest.raises(BadInput, match=f"method=steps: {rule}"):
 
         class Steps(Plain):
-            def step(
+            def local_step(
                 self, gradient: Stack, memory: tuple[Stack, ...]
             ) -> tuple[Stack, tuple[Stack, ...]]:
                 return 2 * gradient, memory
@@ -200,8 +200,8 @@ class Careless(Plain):
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("nothing", "policy returns None; need a contact policy, such as self.context.rounds()"),
-        ("word", "policy returns 'rounds'; need a contact policy, such as self.context.rounds()"),
+        ("nothing", "policy returns None; need a policy, such as self.context.rounds()"),
+        ("word", "policy returns 'rounds'; need a policy, such as self.context.rounds()"),
         ("raises", "policy raises KeyError: 'client 7'"),
     ],
 )
@@ -236,7 +236,7 @@ def test_binding_leaves_the_original_as_it_was() -> None:
     assert fleet_of_8 == method == FedBuff(buffer=2, label="mine")
     assert (fleet_of_8.context.clients, fleet_of_9.context.clients) == (8, 9)
     assert bound(fleet_of_8, 5).context.clients == 5
-    with pytest.raises(BadInput, match=r"method=fedbuff: has no run yet; use method.bind\(world\)"):
+    with pytest.raises(BadInput, match=r"method=fedbuff: has no run yet; use method.bind"):
         method.policy()
 
 

@@ -157,7 +157,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_contradictions_in_a_file_are_said_as_they_are(tmp_path: Path) -> None:
     text = SOURCE.replace("    part: float", "    memory = 2\n    part: float")
     place = written(tmp_path, "mine.py", text)
-    with pytest.raises(BadInput, match="method=half: memory and step go together"):
+    with pytest.raises(BadInput, match="method=half: memory and local_step require each other"):
         method_class(f"{place}:Half")
 
 
@@ -188,7 +188,9 @@ def test_a_bad_class_is_refused_alone(tmp_path: Path) -> None:
     for name in ("Odd", "Heir"):
         with pytest.raises(BadInput, match=r"^class=Odd: has an __init__ of its own; declare"):
             method_class(f"{place}:{name}")
-    with pytest.raises(BadInput, match=r"^method=forgetful: memory and step go together"):
+    with pytest.raises(
+        BadInput, match=r"^method=forgetful: memory and local_step require each other"
+    ):
         method_class(f"{place}:Forgetful")
 
 

@@ -210,9 +210,9 @@ def test_horizon_must_be_positive() -> None:
 def test_a_plan_of_many_clients_needs_little_memory() -> None:
     """As much as its arrays: 50,000 clients, of whom 20 are at work, took 7 GB."""
     code = (
-        "from favano.schedule import Arrival, plan; "
+        "from favano.schedule import Buffered, plan; "
         "from favano.timing import two_speeds; "
-        "policy = Arrival(buffer=10, local_steps=20, hand_out='idle', concurrency=20); "
+        "policy = Buffered(buffer=10, local_steps=20, hand_out='idle', concurrency=20); "
         "plan(policy, two_speeds(50_000), horizon=5000, seed=0); "
         "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])"
     )  # not getrusage, which begins with the memory of the process that started this one

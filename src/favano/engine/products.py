@@ -157,7 +157,7 @@ def _content(value: object) -> object:
 class _Watched:
     """Answers with unit vectors as models; records what is read beside these."""
 
-    progress = ClientUpdates.weighted_delta
+    weighted_delta = ClientUpdates.weighted_delta
 
     def __init__(self, about: About, updates: int) -> None:
         self._about, self.read = about, set[str]()
