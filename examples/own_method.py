@@ -21,7 +21,7 @@ class Ca2fl(favano.Method[Ca2flState]):
 
         v = mean_i h_i + mean_{i in S} (Delta_i - h_i),    w <- w + eta_g v,    h_i <- Delta_i
 
-    Known to go wrong: the server keeps n models; the cache of a slow client is old.
+    Limitations: the server keeps n models; the cache of a slow client is old.
     """
 
     title = "CA2FL"

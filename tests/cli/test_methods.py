@@ -33,7 +33,7 @@ def test_every_card_is_complete(name: str, favano: Program) -> None:
     kind = our_methods()[name]
     assert out.startswith(f"{kind.title} ({name})\n\n")
     idea, _, rest = out.partition("\nNeeds\n")
-    needs, _, wrong = rest.partition("\nKnown to go wrong:\n")
+    needs, _, wrong = rest.partition("\nLimitations:\n")
     text, _, options = idea.partition("\nOptions\n")
     assert re.search(r"^    .*(<-|=)", text, re.MULTILINE) or "<-" in text  # the update
     lines = options.strip().splitlines()
@@ -82,7 +82,7 @@ def test_the_card_of_one_as_a_document(favano: Program) -> None:
     options = {option["name"]: option for option in card["options"]}
     assert options["buffer"] == {
         "name": "buffer", "values": "N", "default": None, "default_text": "by data set, else 10",
-        "text": "updates per flush", "symbol": "Z", "source": "",
+        "text": "client updates per server step", "symbol": "Z", "source": "",
     }  # fmt: skip
     assert options["buffer_mode"]["values"] == "concurrency|block|code|reset"
     assert options["buffer_mode"]["source"] == "its paper"
@@ -94,7 +94,7 @@ def test_the_card_of_a_method_in_a_file(favano: Program) -> None:
     assert (code, err) == (0, "")
     assert out.startswith("CA2FL (ca2fl)\n\nCA2FL: FedBuff with a cached update for each client")
     assert "--buffer" in out
-    assert "Known to go wrong:\n  the server keeps n models" in out
+    assert "Limitations:\n  the server keeps n models" in out
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,10 @@ def test_the_card_of_fedbuff() -> None:
     )
     assert "    w <- w - eta_g (1/Z) sum_{j <= Z} sigma(tau_j) (w_start_j - w_end_j)" in lines
     buffer = next(line for line in lines if line.startswith("  --buffer "))
-    assert buffer.split("  ")[-1] == "updates per flush, Z [default: by data set, else 10]"
+    assert (
+        buffer.split("  ")[-1]
+        == "client updates per server step, Z [default: by data set, else 10]"
+    )
     mode = next(line for line in lines if line.startswith("  --buffer-mode"))
     assert mode.endswith(
         "how clients are run (concurrency, block, code, reset) "
@@ -31,7 +34,7 @@ def test_the_card_of_fedbuff() -> None:
     )
     older = next(line for line in lines if line.startswith("  --max-staleness"))
     assert older.endswith("drop older updates [default: none]")
-    wrong = lines.index("Known to go wrong:")
+    wrong = lines.index("Limitations:")
     assert lines[wrong + 1].startswith("  fast clients fill the buffer, so they train the model;")
     assert all(line.startswith("  ") for line in lines[wrong + 1 :])
 
@@ -40,9 +43,9 @@ def test_the_card_of_fedbuff() -> None:
 def test_every_card_is_complete(method: type[AnyMethod]) -> None:
     """Idea, reference with its year, update, options, needs, and what goes wrong."""
     text = card(method)
-    for part in ("Options", "Needs", "Known to go wrong:", *options_of(method)):
+    for part in ("Options", "Needs", "Limitations:", *options_of(method)):
         assert part.replace("_", "-") in text.replace("_", "-")
-    assert text.count("Known to go wrong:") == 1
+    assert text.count("Limitations:") == 1
     assert "<-" in text or "w_t =" in text
     assert all(len(line) <= 160 for line in text.splitlines())
     assert summary(method)[0].isupper()
@@ -79,7 +82,7 @@ def test_an_option_as_json() -> None:
         "values": "N",
         "default": None,
         "default_text": "by data set, else 10",
-        "text": "updates per flush",
+        "text": "client updates per server step",
         "symbol": "Z",
         "source": "",
     }
@@ -135,7 +138,7 @@ def test_a_method_without_a_word() -> None:
     assert text.splitlines()[0] == "Undocumented (undocumented)"
     assert "label" not in text
     assert "Options" not in text
-    assert "Known to go wrong" not in text
+    assert "Limitations" not in text
 
 
 FORMULAS = '''from favano import Method, ModelState
@@ -157,7 +160,7 @@ class Stale(Method[ModelState]):
 WRONG = """
     h is what they sent.
 
-    Known to go wrong: the server forgets.
+    Limitations: the server forgets.
 
         h <- 0
 
@@ -170,7 +173,7 @@ def test_each_line_once_and_formulas_indented(tmp_path: Path) -> None:
     """Whether the file has a docstring or not, and whether or not text follows a formula."""
     heading, line = "Stale (stale)", "Stale: remembers what absent clients sent last."
     formula = "    w <- w + eta_g (mean_i delta_i\n                    + beta h)"
-    wrong = "Known to go wrong:\n  the server forgets.\n\n      h <- 0\n\n  It does so slowly."
+    wrong = "Limitations:\n  the server forgets.\n\n      h <- 0\n\n  It does so slowly."
     plain, same, longer = (tmp_path / name for name in ("plain.py", "same.py", "longer.py"))
     plain.write_text(FORMULAS)
     same.write_text(f'"""{line}"""\n{FORMULAS}')

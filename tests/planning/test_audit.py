@@ -179,8 +179,8 @@ def test_a_model_of_the_newest_answers_has_wide_intervals() -> None:
 def test_what_the_audit_does_not_know_is_said() -> None:
     assert audited().left_out == ()
     compressed = audited(codec="qsgd", quantise="luq")
-    assert compressed.left_out == ("compression of messages", "rounding to few bits")
-    assert compressed.verdict.endswith("left out: compression of messages, rounding to few bits")
+    assert compressed.left_out == ("compression of messages", "low-precision training")
+    assert compressed.verdict.endswith("left out: compression of messages, low-precision training")
     optimised = audited(optimiser="adam")
     assert optimised.left_out == ("the clients' optimiser",)
     assert audited(clip=1.0).left_out == optimised.left_out

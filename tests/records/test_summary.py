@@ -37,7 +37,7 @@ AUDIT = AuditRecord(
     speeds=(SHARE, replace(SHARE, name="slow")),
     mean_step_time=(1.0, 2.0),
     weight=(0.5, 0.5),
-    left_out=("rounding to few bits",),
+    left_out=("low-precision training",),
 )
 ONE = Summary(
     status="complete",

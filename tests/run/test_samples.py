@@ -102,7 +102,7 @@ def test_few_bits_need_float32_or_float64() -> None:
     result = simulated(network().double(), torch.float64, quantise="luq")
     usual = simulated(network(), torch.float32, quantise="luq")
     assert result.rows[-1].loss == pytest.approx(usual.rows[-1].loss, rel=0.1)
-    rule = "trains with few bits, which needs float32 or float64, not torch.float16$"
+    rule = "is trained in low precision, which needs float32 or float64, not torch.float16$"
     with pytest.raises(BadInput, match=rule):
         simulated(network().half(), torch.float16, quantise="luq")
 

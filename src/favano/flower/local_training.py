@@ -1,4 +1,4 @@
-"""The local training of a federation, as every call carries it: batches, optimiser, few bits."""
+"""The local training of a federation, as every call carries it: batches, optimiser, precision."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Aafl(Method[ModelState]):
     Contributors get w_t and start again, the others go on with what they have. alpha is constant:
     Differs from the paper, where it is chosen anew in each epoch by reinforcement learning.
 
-    Known to go wrong: the earliest answers are those of fast clients.
+    Limitations: the earliest answers are those of fast clients.
     """
 
     title, plot_style, linear = "AAFL", 8, True

@@ -25,7 +25,7 @@ class AsoFed(Method[ModelState]):
     Differs from the paper: all data are there from the start, and the server does not rescale the
     first layer by its own weights.
 
-    Known to go wrong: it diverges at the step sizes of other methods, the more so as slow clients
+    Limitations: it diverges at the step sizes of other methods, the more so as slow clients
     take longer steps. zeta is the gradient only on average over steps; with one or two steps per
     job it is mostly the difference of two gradients. A client keeps two vectors as long as the
     model: in a simulation that is 2 n of them.
@@ -43,7 +43,7 @@ class AsoFed(Method[ModelState]):
     )
     sample_weights: bool = option(False, "weight clients by their samples")
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
-    latency: Latency = option("client", "who pays the interaction time")
+    latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Buffered:
         at_work = self.concurrency or self.context.clients

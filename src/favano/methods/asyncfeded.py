@@ -33,7 +33,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
     times the client's own progress. A client that has not moved changes nothing. The server
     learning rate is lambda / epsilon.
 
-    Known to go wrong: with all n clients at work, gamma ~ n eta settles at a step of about
+    Limitations: with all n clients at work, gamma ~ n eta settles at a step of about
     1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
     """
 
@@ -51,7 +51,7 @@ class AsyncFedED(Method[AsyncFedEDState]):
         1.0, "steps a job changes by, for each unit of gamma", symbol="kappa", source="its paper"
     )
     most_local_steps: Count | None = option(None, "longest job", otherwise="10 K")
-    latency: Latency = option("client", "who pays the interaction time")
+    latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Adaptive:
         first = self.context.local_steps

@@ -25,7 +25,7 @@ class AsyncSGD(Method[ModelState]):
 
     where M is the number of jobs under way.
 
-    Known to go wrong: with "same", fast clients train the model.
+    Limitations: with "same", fast clients train the model.
     """
 
     plot_style, linear = 5, True
@@ -38,10 +38,10 @@ class AsyncSGD(Method[ModelState]):
         None, "jobs under way", otherwise="selected, all with assignment=same", symbol="M"
     )
     server_learning_rate: Rate | None = option(
-        None, "step of the server", otherwise="1 / concurrency", symbol="eta_s"
+        None, "server learning rate", otherwise="1 / concurrency", symbol="eta_s"
     )
     delays: DelayRule = option("none", "weight of late gradients", symbol="gamma")
-    latency: Latency = option("client", "who pays the interaction time")
+    latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Buffered:
         return self.context.buffered(

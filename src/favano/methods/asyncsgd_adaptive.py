@@ -17,7 +17,7 @@ class AsyncSGDAdaptive(Method[ModelState]):
     AsyncSGD with all clients at work: the client that finishes goes on with the new model, and a
     gradient that is older than the M jobs under way counts for less.
 
-    Known to go wrong: slow clients' gradients are late, so the rule makes them count for even less.
+    Limitations: slow clients' gradients are late, so the rule makes them count for even less.
     """
 
     name, title, plot_style, linear = "asyncsgd-adaptive", "AsyncSGD-adaptive", 7, True
@@ -27,9 +27,9 @@ class AsyncSGDAdaptive(Method[ModelState]):
     gradients_per_job: Count = option(1, "local steps per job")
     concurrency: Count | None = option(None, "jobs under way", otherwise="all", symbol="M")
     server_learning_rate: Rate | None = option(
-        None, "step of the server", otherwise="1 / concurrency", symbol="eta_s"
+        None, "server learning rate", otherwise="1 / concurrency", symbol="eta_s"
     )
-    latency: Latency = option("client", "who pays the interaction time")
+    latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Buffered:
         return self.context.buffered(

@@ -10,7 +10,7 @@ from favano.methods.method import Method
 from favano.methods.registry import AnyMethod, is_ours
 from favano.options import Option, options_of
 
-_WRONG = "Known to go wrong:"
+_WRONG = "Limitations:"
 _WIDTH = 96
 
 

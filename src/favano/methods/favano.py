@@ -42,7 +42,7 @@ class Favano(Method[FavanoState]):
     unbiased average gradient, whatever the speed of the client. The new model w_t is handed out
     and the clients that were asked start again from it.
 
-    Known to go wrong: a message is one averaged gradient, diluted by stale start models, so at the
+    Limitations: a message is one averaged gradient, diluted by stale start models, so at the
     learning rate of other methods it learns slowly; tune the rate. A client that can never finish
     a step cannot be made unbiased, and one that hardly ever does adds much noise.
     """
@@ -50,7 +50,7 @@ class Favano(Method[FavanoState]):
     title, plot_style, linear = "FAVANO", 0, True
 
     reweight: Reweight = option(
-        "stochastic", "how progress is divided by steps", symbol="alpha", source="the paper's runs"
+        "stochastic", "how deltas are divided by steps", symbol="alpha", source="the paper's runs"
     )
     weights: WeightSource = option(
         "exact", "source of P(E > 0) and E[min(E, K)]; federations measure them"
@@ -59,7 +59,7 @@ class Favano(Method[FavanoState]):
         (), "one for all, per speed class (fast first) or per client"
     )
     rate_scale: Literal["none", "selected"] = option(
-        "none", "selected: steps times (s+1)/s, as QuAFL's simulator"
+        "none", "selected: learning rate times (s+1)/s, as in QuAFL's simulator"
     )
 
     def check(self) -> None:

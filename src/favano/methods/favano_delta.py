@@ -30,19 +30,19 @@ class FavanoDelta(Method[FavanoState]):
     Differs from the paper: the server adds the mean of the reweighted progress to its own model
     instead of averaging it with the clients' start models.
 
-    Known to go wrong: nothing pulls the models of clients together, so no theorem covers it.
+    Limitations: nothing pulls the models of clients together, so no theorem covers it.
     """
 
     name, title, plot_style, linear = "favano-delta", "FAVANO-delta", 4, True
 
-    reweight: Reweight = option("stochastic", "how progress is divided by steps", symbol="alpha")
+    reweight: Reweight = option("stochastic", "how deltas are divided by steps", symbol="alpha")
     weights: WeightSource = option(
         "exact", "source of P(E > 0) and E[min(E, K)]; federations measure them"
     )
     given_weights: tuple[PositiveTime, ...] = option(
         (), "one for all, per speed class (fast first) or per client"
     )
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
 
     def check(self) -> None:
         check_weights(self.reweight, self.weights, self.given_weights)

@@ -20,7 +20,7 @@ class FedAsync(Method[ModelState]):
     (`staleness_from_one`). The clients' proximal term rho (w - w_start) is `proximal` of local
     training.
 
-    Known to go wrong: the model is mostly that of the last few clients, and fast ones come more
+    Limitations: the model is mostly that of the last few clients, and fast ones come more
     often, so it forgets what slow clients hold.
     """
 
@@ -39,7 +39,7 @@ class FedAsync(Method[ModelState]):
     )
     max_staleness: Whole | None = option(None, "drop older updates")
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
-    latency: Latency = option("client", "who pays the interaction time")
+    latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Buffered:
         return self.context.buffered(

@@ -13,13 +13,13 @@ class FedAvg(Method[ModelState]):
 
         w_t = w_{t-1} - eta_g mean_{i in S_t} (w_{t-1} - w_i)
 
-    Known to go wrong: a round is as slow as its slowest client. A client that never finishes stops
+    Limitations: a round is as slow as its slowest client. A client that never finishes stops
     the run; give a deadline.
     """
 
     plot_style, linear = 1, True
 
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Rounds:

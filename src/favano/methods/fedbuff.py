@@ -28,17 +28,17 @@ class FedBuff(Method[ModelState]):
     at once with the model before the flush. `reset`: at every global step all n restart from the
     new model and the first Z to finish count.
 
-    Known to go wrong: fast clients fill the buffer, so they train the model; with data that are not
+    Limitations: fast clients fill the buffer, so they train the model; with data that are not
     IID it forgets what slow clients hold. The server step must suit the mode.
     """
 
     plot_style, linear = 3, True
 
     buffer: Count | None = option(
-        None, "updates per flush", otherwise="by data set, else 10", symbol="Z"
+        None, "client updates per server step", otherwise="by data set, else 10", symbol="Z"
     )
     buffer_mode: BufferMode = option("concurrency", "how clients are run", source="its paper")
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     staleness: StalenessRule = option(
         SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
     )
@@ -47,7 +47,7 @@ class FedBuff(Method[ModelState]):
     max_staleness: Whole | None = option(None, "drop older updates")
     flush_at_end: bool = option(False, "apply the last partial buffer")
     rate_scale: Literal["none", "buffer"] = option(
-        "none", "buffer: client steps times Z/n, as QuAFL's simulator"
+        "none", "buffer: learning rate times Z/n, as in QuAFL's simulator"
     )
 
     def check(self) -> None:

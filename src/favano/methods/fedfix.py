@@ -21,7 +21,7 @@ class FedFix(Method[ModelState]):
     A client whose jobs last T_i takes part in one tick out of E[ceil(T_i / dt)], so that over
     time each moves the model by its importance p_i. With identical weights fast clients count more.
 
-    Known to go wrong: where jobs last many windows, the weights of slow clients are large and so
+    Limitations: where jobs last many windows, the weights of slow clients are large and so
     are the jumps of the model.
     """
 
@@ -31,7 +31,7 @@ class FedFix(Method[ModelState]):
     window_weights: Literal["unbiased", "identical"] = option(
         "unbiased", "make up for rare arrivals, or not"
     )
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "importance by samples")
 
     def policy(self) -> Windowed:

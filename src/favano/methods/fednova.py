@@ -21,12 +21,12 @@ class FedNova(Method[ModelState]):
     equally many steps and no proximal term it is FedAvg. They differ where a deadline cuts jobs
     short (`at_deadline="take"`).
 
-    Known to go wrong: as FedAvg, a round is as slow as its slowest client.
+    Limitations: as FedAvg, a round is as slow as its slowest client.
     """
 
     plot_style, linear = 13, True
 
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Rounds:

@@ -16,13 +16,13 @@ class FedProx(Method[ModelState]):
     rho is `proximal`, a key of local training. With a deadline and `at_deadline="take"` clients
     hand in as many steps as they have made, as in the paper.
 
-    Known to go wrong: a strong pull makes every method with many local steps slow.
+    Limitations: a strong pull makes every method with many local steps slow.
     """
 
     plot_style, linear = 12, True
     suggests = {"proximal": 0.01}
 
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Rounds:

@@ -22,7 +22,7 @@ class Quafl(Method[ModelState]):
 
     The old model w_{t-1} is handed out: only then do gradients alone move the sum of all models.
 
-    Known to go wrong: fast clients make more steps between calls and count for more. Clients keep
+    Limitations: fast clients make more steps between calls and count for more. Clients keep
     most of their own model, so data that are not IID pull them far apart.
     """
 
@@ -34,7 +34,7 @@ class Quafl(Method[ModelState]):
         False, "slow down fast clients' steps by H_min / H_i, with H_i their expected number"
     )
     rate_scale: Literal["none", "selected"] = option(
-        "selected", "selected: client steps times (s+1)/s", source="the authors' simulator"
+        "selected", "selected: learning rate times (s+1)/s", source="the authors' simulator"
     )
 
     def check(self) -> None:

@@ -32,12 +32,12 @@ class Scaffold(Method[ScaffoldState]):
     so that c = (1/n) sum_i c_i at all times. K is the number of steps really made. Messages hold
     a model and a variate, each way; the server keeps the c_i here, as clients do in the paper.
 
-    Known to go wrong: the c_i of clients that seldom take part are old. Messages are twice as long.
+    Limitations: the c_i of clients that seldom take part are old. Messages are twice as long.
     """
 
     title, plot_style, linear = "SCAFFOLD", 10, True
 
-    server_learning_rate: Rate = option(1.0, "step of the server", symbol="eta_g")
+    server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
 
     def policy(self) -> Rounds:
         return self.context.rounds()

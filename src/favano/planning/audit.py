@@ -59,7 +59,7 @@ def left_out(spec: Spec) -> tuple[str, ...]:
     """The parts of a run that the audit ignores."""
     ignored = {
         "compression of messages": spec.run.codec != "none",
-        "rounding to few bits": spec.training.quantise != "none",
+        "low-precision training": spec.training.quantise != "none",
         "the clients' optimiser": not _adds_up(spec.training.local_optimiser),
     }
     return tuple(name for name, used in ignored.items() if used)

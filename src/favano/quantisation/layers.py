@@ -1,4 +1,4 @@
-"""Layers that train with few bits, in place of a network's own layers."""
+"""Layers for low-precision training, in place of a network's own layers."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Quantised(nn.Module):
 
 
 def quantised(module: nn.Module, recipe: Recipe | None) -> nn.Module:
-    """A copy of a network whose linear layers and convolutions train with few bits.
+    """A copy of a network whose linear layers and convolutions are trained in low precision.
 
     These are all of them, or with `inner` all but the first `nn.Conv2d` and the last `nn.Linear` in
     the order of `modules()`. Subclasses of the two are not replaced, since they may compute

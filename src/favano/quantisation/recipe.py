@@ -1,4 +1,4 @@
-"""Options of training with few bits."""
+"""Options of low-precision training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Recipe:
         quantiser_grid: `sawb`, or `released`, that of LUQ's public code (`sawb.py`).
         clipped_gradients: gradient of a value that was clipped in the forward pass: unchanged
             (`pass`), or zero (`mask`).
-        evaluate_with: whether models are scored with few bits or in full precision.
+        evaluate_with: whether models are scored in low or in full precision.
     """
 
     weight_bits: int = 3

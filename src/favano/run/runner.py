@@ -73,11 +73,11 @@ def run_together(
     Ctrl-C ends the runs early: their evaluations are kept, marked partial. So does an observer that
     raises an error: `ObserverFailed` has the results. A run that meets NaN ends alone. `workers` is
     the number of processes, by default one per core; it changes no result.
-    `finished` gets each result soon after all its seeds have ended. `on_evaluate` is told of every
-    evaluation, `on_steps` of the local steps that lanes have made. Without `audits` the results do
-    not say who trained the models and whom they serve. With `checkpoints` runs go on where they
-    were ended before. Seeds of `earlier` results, by the number of their specification, are taken
-    over. `seeds` are those of each specification to run, by default all.
+    `finished` gets each result soon after all its seeds have ended. `on_evaluate` is called after
+    every evaluation, `on_steps` with the local steps that lanes have made. Without `audits` the
+    results do not say who trained the models and whom they serve. With `checkpoints` runs go on
+    where they were ended before. Seeds of `earlier` results, by the number of their specification,
+    are taken over. `seeds` are those of each specification to run, by default all.
     """
     inference = torch.is_inference_mode_enabled()
     require(not inference, "inference_mode", inference, "training needs gradients; leave it first")

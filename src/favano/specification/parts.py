@@ -82,28 +82,26 @@ class ProblemPart(Options):
         otherwise=BY_DATA_SET,
     )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
-    batch_order: BatchOrder = option("epoch", "how batches are drawn")
-    normalise: bool = option(False, "images with mean 0 and deviation 1")
-    holdout: Whole = option(0, "hold out N training samples to test on")
-    data_fraction: PositiveUnitInterval = option(
-        1.0, "share of all samples in use, but of those held out"
-    )
+    batch_order: BatchOrder = option("epoch", "order of a client's samples")
+    normalise: bool = option(False, "scale images to mean 0 and standard deviation 1")
+    holdout: Whole = option(0, "hold out N training samples, and test on these")
+    data_fraction: PositiveUnitInterval = option(1.0, "fraction of the training samples to use")
 
 
 class Fleet(Options):
     """Who learns: the clients and how fast they are."""
 
     clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
-    mean: Means | None = option(None, "mean duration of each client's step, not of two kinds")
-    fast_fraction: UnitInterval = option(2 / 3, "share of fast clients")
-    fast_mean: PositiveTime = option(2.0, "mean duration of a fast client's step")
-    slow_mean: PositiveTime = option(16.0, "mean duration of a slow client's step")
+    mean: Means | None = option(None, "mean step time of each client, instead of two speeds")
+    fast_fraction: UnitInterval = option(2 / 3, "fraction of fast clients")
+    fast_mean: PositiveTime = option(2.0, "mean step time of fast clients")
+    slow_mean: PositiveTime = option(16.0, "mean step time of slow clients")
     step_law: str = option(
         "geometric",
         "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE, a CSV with "
         "the columns client and duration",
     )
-    speed_rounding: Rounding = option("nearest", "rounding of fast clients")
+    speed_rounding: Rounding = option("nearest", "rounding of the number of fast clients")
     speed_order: Order = option("random", "which clients are slow")
 
     def check(self) -> None:
@@ -149,13 +147,13 @@ class Fleet(Options):
 
 
 class TrainingPart(Options):
-    """How clients learn: step sizes, number of steps, optimiser, few bits."""
+    """How clients learn: learning rate, number of steps, optimiser, low precision."""
 
     learning_rate: Rate | None = option(
-        None, "client step size", otherwise=BY_DATA_SET, symbol="eta"
+        None, "client learning rate", otherwise=BY_DATA_SET, symbol="eta"
     )
     local_steps: Count | None = option(
-        None, "most local steps per job", otherwise=BY_DATA_SET, symbol="K"
+        None, "local steps per job, at most", otherwise=BY_DATA_SET, symbol="K"
     )
     local_steps_unit: Literal["steps", "epochs"] = option(
         "steps", "what K counts: steps, or epochs of N/n samples"
@@ -164,14 +162,14 @@ class TrainingPart(Options):
     rate_schedule: RateRule = option(
         "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
     )
-    rate_over: RateOver = option("time", "what it follows: time, or a client's own steps")
+    rate_over: RateOver = option("time", "schedule by time, or by each client's own steps")
     rate_length: PositiveTime | None = option(
         None, "time or steps until the end of the schedule", otherwise="horizon"
     )
     warm_up: Time = option(
         0.0, "time or steps t in which the rate grows: times (t + 1) / (WARM_UP + 1)"
     )
-    optimiser: OptimiserName = option("sgd", "what clients make of gradients")
+    optimiser: OptimiserName = option("sgd", "client optimiser")
     momentum: Annotated[float, Field(ge=0, lt=1)] | None = option(
         None, "running mean of gradients", otherwise="sgd 0, adam 0.9", symbol="beta_1"
     )
@@ -189,11 +187,11 @@ class TrainingPart(Options):
     )
     proximal: Rate | None = option(
         None,
-        "pull to the start model",
+        "FedProx coefficient mu",
         otherwise="0, or the method's",
         symbol="rho",
     )
-    quantise: Literal["none", "luq"] = option("none", "training with few bits, as FAVANO[QNN]")
+    quantise: Literal["none", "luq"] = option("none", "low-precision training, as in FAVANO[QNN]")
     weight_bits: int | None = option(
         None, "luq: bits of weights; 2, 3, 4 or 32", otherwise=str(_RECIPE.weight_bits)
     )
@@ -231,7 +229,7 @@ class TrainingPart(Options):
     )
 
     def check(self) -> None:
-        """Keys of an optimiser, of a schedule and of few-bit training go with it."""
+        """Keys of an optimiser, of a schedule and of low-precision training require it."""
         self._check_optimiser()
         self._check_schedule()
         if self.recipe is None:
@@ -264,7 +262,7 @@ class TrainingPart(Options):
 
     @property
     def local_optimiser(self) -> Optimiser:
-        """What clients make of gradients; numbers that are not given are the usual ones."""
+        """The client optimiser; numbers that are not given are the usual ones."""
         usual = USUAL[self.optimiser]
         return replace(
             usual,
@@ -303,34 +301,28 @@ class RunPart(Options):
     """How long, how often and where: time, seeds, device, evaluation, codec on the link."""
 
     horizon: PositiveTime | None = option(None, "simulated time", otherwise=BY_DATA_SET)
-    seeds: Seeds = option(1, "how many seeds")
-    seed: Whole = option(0, "the first seed")
-    evaluate_every: PositiveTime | None = option(None, "time between rows", otherwise=BY_DATA_SET)
+    seeds: Seeds = option(1, "number of seeds")
+    seed: Whole = option(0, "first seed")
+    evaluate_every: PositiveTime | None = option(None, "evaluation interval", otherwise=BY_DATA_SET)
     evaluate_on: Literal["test", "clients", "both"] = option(
         "test", "the test set, each client's samples, or both"
     )
     variance: Literal["start", "live"] = option(
-        "start", "models of the variance: at their start, or in training"
+        "start", "models of the variance: at start, or in training"
     )
     track_bound: bool = option(False, "measure ||grad f(mu)||^2 and the theorem's constants")
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
-    non_finite: NonFinite = option("stop", "what to do about NaN in an update")
-    codec: Literal["none", "lattice", "min-max", "qsgd"] = option(
-        "none", "how models are compressed"
-    )
+    non_finite: NonFinite = option("stop", "client updates with NaN: stop, or drop them")
+    codec: Literal["none", "lattice", "min-max", "qsgd"] = option("none", "compression of messages")
     codec_bits: Annotated[int, Field(ge=1, le=32)] | None = option(
         None, "bits per parameter", otherwise="lattice 14, others 8"
     )
     codec_scale: PositiveTime | None = option(None, "lattice: side of a cell", otherwise="0.0001")
     codec_dither: bool = option(False, "lattice: a random shift, so unbiased")
     device: str = option("cpu", "cpu, cuda or cuda:N")
-    engine: Literal["lanes", "loop"] = option(
-        "lanes", "many jobs at once, or one by one: the reference, slow"
-    )
-    precision: Precision = option("tf32", "numbers of a GPU in training")
-    kernels: KernelChoice = option(
-        "auto", "CPU kernels for training; auto: measured in longer runs"
-    )
+    engine: Literal["lanes", "loop"] = option("lanes", "many clients at once, or one by one: slow")
+    precision: Precision = option("tf32", "matmul precision on the GPU")
+    kernels: KernelChoice = option("auto", "CPU kernels; auto: measured in longer runs")
 
     def check(self) -> None:
         """All seeds are below the limit; keys of a codec go with it, and kernels with a CPU."""

@@ -2,7 +2,7 @@
 
 With a generator, the draws of a job depend on the jobs trained before it, and a run on the number
 of lanes. Here every call of a dropout function of `torch.nn.functional`, by a layer or directly,
-takes its mask from the key of the current step, as in training with few bits. So does dropout
+takes its mask from the key of the current step, as in low-precision training. So does dropout
 inside attention and between recurrent layers, which PyTorch's own kernels would draw.
 """
 

@@ -83,7 +83,7 @@ class FlatModel:
         self.objective = copied_together(module, loss)
         _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
-        self.draws = draws_of(self.module)  # None without few bits and without dropout
+        self.draws = draws_of(self.module)  # None without low-precision layers and dropout
         self.dropout = False  # whether it has dropout; set by `draw_check`
         self.draws_checked = False
         self.writes = False  # whether its inputs or targets are changed in place; also set there
@@ -109,7 +109,7 @@ class FlatModel:
             rule = f"has a buffer {key} of complex128, which model files do not hold; use complex64"
             good = constant.dtype != torch.complex128 or key in self._transient
             require(good, "model", name, rule)
-        rule = f"trains with few bits, which needs float32 or float64, not {dtype}"
+        rule = f"is trained in low precision, which needs float32 or float64, not {dtype}"
         require(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
