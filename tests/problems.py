@@ -137,7 +137,7 @@ def answers_of(
     rate: float = 0.1,
     version: int = 0,
 ) -> ClientUpdates:
-    """The answers of these clients, written by hand."""
+    """The client updates of these clients, written by hand."""
     who, made, age = (np.array(column, dtype=np.int64) for column in (client, steps, staleness))
     return ClientUpdates(who, made, age, np.full(len(client), rate), version, start, end)
 

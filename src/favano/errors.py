@@ -59,7 +59,7 @@ class NonFiniteUpdate(RuntimeError):
         """Without clients it is the server model that is not finite, after this step."""
         when = f"server step {server_step}, at time {time:g},"
         self.cause = f"the server model after {when} holds NaN or infinity"
-        advice = ", though no answer that was used did; lower the step of the server"
+        advice = ", though no client update that was used did; lower the step of the server"
         if clients:
             who = ", ".join(str(client) for client in clients)
             self.cause = f"client {who}: the update for {when} holds NaN or infinity"
@@ -76,7 +76,7 @@ class NonFiniteUpdate(RuntimeError):
 
 
 class Diverged(RuntimeError):
-    """The server model of a federation is no longer finite, though all answers were."""
+    """The server model of a federation is no longer finite, though all client updates were."""
 
     def __init__(self, number: int) -> None:
         super().__init__(

@@ -1,7 +1,7 @@
-"""Gates: which answers a server refuses, and why. Simulator and federation share them.
+"""Gates: which client updates a server refuses, and why. Simulator and federation share them.
 
 A refusal has a name, is counted for its sender, and costs nobody else anything: the round goes on
-with the answers that are left.
+with the client updates that are left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIKELY = 10.0  # times as fast as usual, a client may be
 
 
 class Refusal(StrEnum):
-    """Why an answer is refused."""
+    """Why a client update is refused."""
 
     TOO_LARGE = "too large"
     UNREADABLE = "unreadable"

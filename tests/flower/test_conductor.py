@@ -28,11 +28,11 @@ def lived(
 ) -> Schedule:
     """What a conductor does with clients whose steps take as long as the planner's.
 
-    The answers to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
-    told which clients are at work, and whose answers are here, whenever there is nothing to do.
+    The updates to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
+    told which clients are at work, and whose updates are here, whenever there is nothing to do.
     """
     reader, timeline = conductor(policy, SEED), LiveTimeline(fleet.clients, K)
-    here: dict[int, ReceivedUpdate] = {}  # answers that are neither used nor dropped
+    here: dict[int, ReceivedUpdate] = {}  # client updates that are neither used nor dropped
     numbers = [0] * fleet.clients  # jobs of each client so far
     free = [0.0] * fleet.clients  # when each client has finished them
     arrivals: list[tuple[float, int, int, int]] = []  # time, client, job, steps
@@ -308,7 +308,7 @@ def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bo
 
 
 def test_whose_answer_is_here_keeps_its_place() -> None:
-    """Else a client that joins before the answer is looked at would be one too many at work."""
+    """Else a client that joins before the update is looked at would be one too many at work."""
     policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 1)
     assert calls == [Dispatch(0)]

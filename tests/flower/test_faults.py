@@ -48,7 +48,7 @@ ROUNDS = 9
 
 
 def rounds_of(result: AsyncResult, client: int) -> list[float]:
-    """When answers of a client were used."""
+    """When updates of a client were used."""
     return [past.seconds for past in result.rounds if client in past.clients]
 
 
@@ -602,7 +602,7 @@ def test_a_reply_that_is_damaged_on_disk_is_a_contact_missed(
         (aside,) = (folder / "journal").glob("*.damaged")
         assert aside.read_bytes() == content
         assert f"{aside}: is damaged, and kept aside; the reply in it is lost" in said
-        missed.append(any("its accepted answer to job" in line for line in said))
+        missed.append(any("its accepted client update to job" in line for line in said))
     assert missed
     assert any(missed) == accepted
 

@@ -173,7 +173,7 @@ def slow_liar(tamper: Tamper) -> list[Node]:
 
 
 def pauses(said: list[str]) -> list[float]:
-    """Seconds until client 2 is called again after each of its answers that were refused."""
+    """Seconds until client 2 is called again after each of its updates that were refused."""
     told = [line for line in said if line.startswith("client 2: answer")]
     return [float(line.split()[-2]) if "called again in" in line else 0.0 for line in told]
 
@@ -186,7 +186,7 @@ def test_who_is_always_refused_is_called_less_and_less_often() -> None:
     result = federated(strategy, nodes, 300)
     waits = pauses(said)
     assert waits[:9] == [0, 5, 10, 20, 40, 80, 160, 300, 300]
-    assert waits[9:12] == [0, 5, 10]  # after an answer that was used, it begins anew
+    assert waits[9:12] == [0, 5, 10]  # after a client update that was used, it begins anew
     assert said.count("client 2 is called again (node 102)") >= 10
     assert result.nodes[2].contacts == 1
     assert min(result.nodes[who].contacts for who in (0, 1)) > 140
@@ -224,7 +224,7 @@ def hurrying(after: int) -> Node:
 
 
 def test_more_steps_than_a_client_s_record_makes_likely_are_refused() -> None:
-    """After nine answers of a step per second, 20 steps in 0.1 s; in the end it is so."""
+    """After nine client updates of a step per second, 20 steps in 0.1 s; in the end it is so."""
     said: list[str] = []
     strategy = strategy_with("fedasync", 2, {}, say=said.append)
     result = federated(strategy, [scripted(steadily, 1.0), hurrying(after=9)], 60)
@@ -312,7 +312,7 @@ def test_an_accepted_reply_goes_through_the_same_gates_from_the_journal(tmp_path
     )
     result = federated(again, grid, 6)
     assert len(result.rounds) == 6
-    told = [line for line in said if "accepted answer" in line and "partition=-5" in line]
+    told = [line for line in said if "accepted client update" in line and "partition=-5" in line]
     assert len(told) == changed
 
 

@@ -112,7 +112,7 @@ def hoarding(change: Change, empty: int) -> tuple[Change, Lie]:
 LIARS: Mapping[str, Callable[[], tuple[Change, Lie]]] = {
     "one step": lambda: (whole_job(LIAR), claims(1)),
     "no step": lambda: (whole_job(LIAR), claims(0)),
-    "ten empty answers": lambda: hoarding(whole_job(LIAR), 10),
+    "ten empty client updates": lambda: hoarding(whole_job(LIAR), 10),
     "a hundred times": lambda: (lengthened(100.0), claims(STEPS)),
     "huge": lambda: (lengthened(1e32), claims(STEPS)),
 }
@@ -172,7 +172,7 @@ def test_no_node_moves_the_model_by_more_than_three_times_the_median(
     assert outcome.result.refusals == 0 or set(refusals(outcome.result)) == {LIAR}
 
 
-@pytest.mark.parametrize("liar", ["one step", "ten empty answers", "a hundred times"])
+@pytest.mark.parametrize("liar", ["one step", "ten empty client updates", "a hundred times"])
 @pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
 def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:
     """Momentum makes more of each step of the server, but of all of its parts alike."""
@@ -185,7 +185,7 @@ def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> No
     ("method", "liar", "least"),
     [
         ("favano", "one step", 15.0),
-        ("favano", "ten empty answers", 15.0),
+        ("favano", "ten empty client updates", 15.0),
         ("favano deterministic", "one step", 15.0),
         ("favano-delta", "one step", 15.0),
         ("fedbuff", "a hundred times", 50.0),
@@ -209,7 +209,7 @@ def test_without_a_bound_the_attacks_work(method: str, liar: str, least: float) 
     ids=["norm", "quantile", "clip"],
 )
 def test_the_factor_holds_under_every_gate(gate: dict[str, Any]) -> None:
-    assert seen("favano", "ten empty answers", **gate).ratio <= 3.0
+    assert seen("favano", "ten empty client updates", **gate).ratio <= 3.0
 
 
 def test_norm_gates_see_contributions_as_they_are_applied() -> None:

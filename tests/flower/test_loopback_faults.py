@@ -131,7 +131,7 @@ class Left(NamedTuple):
 
     @property
     def answered(self) -> set[int]:
-        """Jobs whose answers were accepted."""
+        """Jobs whose updates were accepted."""
         return {int(str(event[2])) for event in self.events if event[0] == "Answered"}
 
 

@@ -152,7 +152,7 @@ def test_a_node_that_has_lost_its_model_is_sent_a_whole_one() -> None:
 
     grid.nodes[100].handle = raising_nothing(handle)
     result = lived(strategy, grid, rounds=20)
-    (line,) = [line for line in said if "no answer" in line]
+    (line,) = [line for line in said if "no client update" in line]
     assert "this client does not remember; it needs one in full" in line
     assert sum(sent_whole(result)) == 4
     assert result.nodes[0].contacts > 6

@@ -147,7 +147,7 @@ def test_a_server_that_goes_on_keeps_to_its_schedule(tmp_path: Path) -> None:
 def test_what_clients_keep_outlasts_them_and_the_server(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Nodes come and go while their answers wait in a buffer; the server is killed."""
+    """Nodes come and go while their updates wait in a buffer; the server is killed."""
     changes["method"] = make_method("fedbuff", {"buffer_mode": "block", "buffer": 2})
 
     def grid() -> FakeGrid:
@@ -351,6 +351,6 @@ def test_configurations_of_other_strategies_are_refused() -> None:
 
 
 def test_a_model_that_is_lost_ends_the_federation() -> None:
-    """Without tau, Adam divides by zero; no answer of a client can mend that."""
+    """Without tau, Adam divides by zero; no client update of a client can mend that."""
     with pytest.raises(Diverged, match="round 1: the server model has NaN or infinity"):
         lived(strategy_of("fedavg", server_optimiser=ServerOptimiser("adam", 0.05, 0.9)))

@@ -202,7 +202,7 @@ from favano import FedAvg, Method, ModelState
 
 
 class First(Method[ModelState]):
-    """First: takes the first answer."""
+    """First: takes the first client update."""
 
     def policy(self):
         return self.context.rounds()
@@ -219,5 +219,5 @@ def test_methods_of_one_file(tmp_path: Path) -> None:
     second = METHODS.split("ModelState\n\n", 1)[1]
     both.write_text(METHODS + second.replace("First", "Last").replace("first", "last"))
     assert summary(method_class(str(alone))) == "One method in a file"
-    assert summary(method_class(f"{both}:First")) == "Takes the first answer"
-    assert summary(method_class(f"{both}:Last")) == "Takes the last answer"
+    assert summary(method_class(f"{both}:First")) == "Takes the first client update"
+    assert summary(method_class(f"{both}:Last")) == "Takes the last client update"

@@ -227,7 +227,7 @@ def test_empirical_weights_are_running_frequencies_by_group() -> None:
 
 
 def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
-    """The first answer of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
+    """The first update of 4 steps is divided by 4 * 1, the second by 4 * (1 + 1) / (1 + 2)."""
     method = given(Empirical(np.zeros(2, dtype=np.int64)))
     start, end = torch.zeros(2, 1, dtype=torch.float64), torch.tensor([[0.0], [4.0]]).double()
     updates = answers_of([0, 1], [0, 4], [0, 0], start, end)  # one of them has made no step

@@ -30,7 +30,7 @@ def tamed(
     robust: Robust,
     progress: list[list[float]],
     steps: list[int],
-    weight: list[float] | None = None,  # of each answer; the same for all by default
+    weight: list[float] | None = None,  # of each client update; the same for all by default
 ) -> list[list[float]]:
     """Progress before and after, from start models that differ."""
     start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
@@ -61,7 +61,7 @@ def test_the_median_of_an_even_number_is_between_the_two_in_the_middle() -> None
 def test_a_share_is_rounded_up_from_its_decimals(share: float, count: int, cut: int) -> None:
     """In floats, 0.07 times 100 is 7.000000000000001."""
     progress = [[1.0, 1.0]] * count
-    progress[:cut] = [[-1e9, 1.0]] * cut  # as many wrong answers as the share allows
+    progress[:cut] = [[-1e9, 1.0]] * cut  # as many wrong client updates as the share allows
     assert tamed(Robust("trimmed", share), progress, [1] * count)[0] == [1.0, 1.0]
     progress[cut] = [-1e9, 1.0]
     assert tamed(Robust("trimmed", share), progress, [1] * count)[0][0] < -1e6

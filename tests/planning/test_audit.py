@@ -137,7 +137,7 @@ def test_no_update_no_verdict() -> None:
 
 def test_server_steps_without_an_answer_are_said() -> None:
     audit = audited(algorithm="fedavg", deadline=0.5, horizon=300.0)
-    assert audit.verdict == "made 86 server steps without an answer: no client was in time"
+    assert audit.verdict == "made 86 server steps without a client update: no client was in time"
 
 
 def test_models_that_grow_beyond_all_numbers_have_no_shares() -> None:

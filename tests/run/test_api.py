@@ -123,7 +123,7 @@ import favano
 
 
 class OwnAverage(favano.Method):
-    """The mean of the answers."""
+    """The mean of the client updates."""
 
     title = "Own average"
 

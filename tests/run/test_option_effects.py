@@ -90,7 +90,7 @@ CONTEXT: Mapping[str, Mapping[str, object]] = {
 
 # Options that are not tried, or only in their context.
 SAME: Mapping[str, str] = {
-    "non_finite": "shows only where an answer has NaN",
+    "non_finite": "shows only where a client update has NaN",
     "interruption": "shows only where contacts interrupt steps",
     "delays": "shows only where a gradient is older than the jobs under way",
     "engine": "lanes and loop compute the same numbers (tests/run/test_engines.py)",

@@ -1,4 +1,4 @@
-"""Polling from scripted durations, with answers worked out by hand."""
+"""Polling from scripted durations, with client updates worked out by hand."""
 
 from __future__ import annotations
 

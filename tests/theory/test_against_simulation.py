@@ -99,7 +99,7 @@ def polled(client: Client, policy: Polling, chance: float, random: Random) -> It
 
 
 def in_rounds(client: Client, policy: Rounds, random: Random) -> Iterator[int]:
-    """The steps of a client's answers to rounds with a deadline."""
+    """The steps of a client's updates to rounds with a deadline."""
     assert policy.deadline is not None
     durations, deadline = client.durations(random), sixtieths(policy.deadline)
     while True:

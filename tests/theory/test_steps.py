@@ -212,7 +212,7 @@ def test_other_policies_answer_with_all_steps_or_none() -> None:
 
 @pytest.mark.parametrize("round_time", ["sum", "one-draw", "mean"])
 def test_answers_in_time_for_a_deadline(round_time: str) -> None:
-    """The share of answers in planned rounds, within four standard errors."""
+    """The share of client updates in planned rounds, within four standard errors."""
     fleet = client_speeds(np.full(50, 3.0))
     policy = Rounds(
         selected=20,

@@ -31,10 +31,13 @@ Insecure = Annotated[
     bool, typer.Option("--insecure", help="plaintext and unsigned calls, also from other machines")
 ]
 LeastBatch = Annotated[
-    int, typer.Option(metavar="N", help="fewest samples of a batch and behind an answer")
+    int, typer.Option(metavar="N", help="fewest samples of a batch and behind a client update")
 ]
 LeastStepsApart = Annotated[
-    int, typer.Option(metavar="N", help="fewest steps between the model that comes and the answer")
+    int,
+    typer.Option(
+        metavar="N", help="fewest steps between the model that comes and the client update"
+    ),
 ]
 Methods = Annotated[
     str, typer.Option(metavar="NAMES", help="methods to take part in, by commas; any by default")

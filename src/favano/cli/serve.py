@@ -17,7 +17,9 @@ from favano.specification.presets import resolve
 
 Rounds = Annotated[int, typer.Option(metavar="N", help="updates of the model")]
 Tick = Annotated[float | None, typer.Option(metavar="S", help="seconds between two ticks")]
-Grace = Annotated[float, typer.Option(metavar="S", help="seconds that a tick waits for answers")]
+Grace = Annotated[
+    float, typer.Option(metavar="S", help="seconds that a tick waits for client updates")
+]
 Host = Annotated[str, typer.Option(help="address that nodes join at")]
 Port = Annotated[int, typer.Option(help="port that nodes join at")]
 StatusHost = Annotated[str, typer.Option(help="address of the status page")]
@@ -34,7 +36,9 @@ Insecure = Annotated[
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="folder for everything that is written")]
 Resume = Annotated[bool, typer.Option("--resume", help="go on with the federation in the folder")]
-Patience = Annotated[float, typer.Option(metavar="S", help="seconds that an answer may be late")]
+Patience = Annotated[
+    float, typer.Option(metavar="S", help="seconds that a client update may be late")
+]
 StepSeconds = Annotated[float, typer.Option(metavar="S", help="a first guess of a step's duration")]
 Influence = Annotated[
     float,

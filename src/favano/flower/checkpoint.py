@@ -38,8 +38,8 @@ class ServerState(NamedTuple):
     flower_run: int  # in which the calls were made
     now: float
     version: int
-    calls: Mapping[int, str]  # numbers of the calls whose answers are awaited or not used yet
-    norms: Sequence[float]  # of the last answers
+    calls: Mapping[int, str]  # numbers of the calls whose updates are awaited or not used yet
+    norms: Sequence[float]  # of the last client updates
     traffic: tuple[int, int]  # bytes up and down
     rounds: Sequence[Mapping[str, object]]
     evaluations: Mapping[int, Metrics | None]  # by round

@@ -38,13 +38,13 @@ class Turn(NamedTuple):
 
     use: Sequence[ReceivedUpdate] | None = None  # None: no update
     calls: Sequence[Dispatch] = ()
-    dropped: Sequence[ReceivedUpdate] = ()  # answers that are not used
-    given_up: Sequence[int] = ()  # clients whose answers are no longer waited for
+    dropped: Sequence[ReceivedUpdate] = ()  # client updates that are not used
+    given_up: Sequence[int] = ()  # clients whose updates are no longer waited for
     due: float | None = None  # when it was to be made, if that was planned
 
 
 class ReceivedUpdate(NamedTuple):
-    """The answer of a client to a call."""
+    """The client update of a client to a call."""
 
     client: int
     job: int
@@ -58,13 +58,13 @@ class Conductor(Protocol):
         """A client can be called from now on."""
 
     def leave(self, client: int) -> None:
-        """A client is lost, with whatever it was doing; answers that are here are still used."""
+        """A client is lost, with whatever it was doing; updates that are here are still used."""
 
     def answered(self, answer: ReceivedUpdate) -> None:
-        """An answer is here."""
+        """A client update is here."""
 
     def lost(self, answer: ReceivedUpdate) -> None:
-        """An answer that was here is not; its client is called again unless it is at work."""
+        """A client update that was here is not; its client is called again unless it is at work."""
 
     def turn(self, now: float) -> Turn | None:
         """What to do now; None: nothing. To be asked until it is None."""
@@ -124,7 +124,7 @@ class _Appointments:
 
     def join(self, client: int) -> None:
         self._present.add(client)
-        if client not in self._here:  # else it is called when its answer is used
+        if client not in self._here:  # else it is called when its update is used
             self._new.append(client)
         self._draws = []
 
@@ -167,7 +167,7 @@ class _Appointments:
         return (tick + 1) * self._policy.period
 
     def _late(self) -> bool:
-        """Whether answers are not here that are due at the next tick."""
+        """Whether client updates are not here that are due at the next tick."""
         due = (client for client, tick in self._due.items() if tick <= self._tick)
         return any(client not in self._here for client in due)
 
@@ -188,7 +188,7 @@ class _Appointments:
 
 
 class _Arrivals:
-    """The server acts when there are enough answers."""
+    """The server acts when there are enough client updates."""
 
     wakes = inf
 
@@ -205,7 +205,7 @@ class _Arrivals:
     def join(self, client: int) -> None:
         self._present = sorted([*self._present, client])
         here = any(answer.client == client for answer in (*self._here, *self._buffer))
-        if not (here and self._policy.in_turn):  # else it is called when its answer is used
+        if not (here and self._policy.in_turn):  # else it is called when its update is used
             self._new.append(client)
 
     def leave(self, client: int) -> None:
@@ -241,7 +241,7 @@ class _Arrivals:
     def _welcomed(self) -> list[Dispatch]:
         """New clients begin, as many as may be at work."""
         most = self._policy.concurrency
-        busy = len(self._at_work) + len(self._here)  # whose answer is here keeps its place
+        busy = len(self._at_work) + len(self._here)  # whose update is here keeps its place
         room = len(self._new) if most is None else max(0, most - busy)
         order = _drawn(self._seed, self._new, min(room, len(self._new)), np.array([0]))[0]
         self._idle += sorted(set(self._new) - set(order))
@@ -250,7 +250,7 @@ class _Arrivals:
         return self._calls(order)
 
     def _taken(self, answer: ReceivedUpdate) -> Turn:
-        """An answer goes into the buffer unless it is too old."""
+        """A client update goes into the buffer unless it is too old."""
         policy, client = self._policy, answer.client
         limit = policy.max_staleness
         old = limit is not None and self._version - answer.start_version > limit
@@ -260,7 +260,7 @@ class _Arrivals:
         calls = self._calls(self._free([client])) if at_once else []
         if not (old or len(self._buffer) < policy.buffer):
             return Turn(calls=calls)
-        kept = policy.distinct and not old  # who has an answer in the buffer is not idle
+        kept = policy.distinct and not old  # who has a client update in the buffer is not idle
         return Turn(None, calls + self._next([] if kept else [client]), [answer] if old else [])
 
     def _flushed(self) -> Turn:
@@ -273,7 +273,7 @@ class _Arrivals:
         return Turn(use, self._next(clients if self._policy.distinct else clients[-1:]))
 
     def _next(self, idle: list[int]) -> list[Dispatch]:
-        """Who gets the place of an answer, where places are not those of the clients."""
+        """Who gets the place of a client update, where places are not those of the clients."""
         if self._policy.hand_out == "uniform" and self._present:
             return self._calls([self._present[self._draw(len(self._present))]])
         if self._policy.hand_out != "idle":
@@ -366,7 +366,7 @@ class _Rounds:
 
 
 class _Windows:
-    """Ticks, at which all answers that are here are used and their clients begin again."""
+    """Ticks, at which all client updates that are here are used and their clients begin again."""
 
     def __init__(self, policy: Windowed) -> None:
         self._policy, self._tick = policy, 0

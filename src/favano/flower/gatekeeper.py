@@ -1,4 +1,4 @@
-"""The gatekeeper: what comes from a node becomes an answer, or is refused by name."""
+"""The gatekeeper: what comes from a node becomes a client update, or is refused by name."""
 
 from __future__ import annotations
 

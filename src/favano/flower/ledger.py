@@ -1,6 +1,6 @@
 """The ledger of a federation: everything that happened, as a list of events.
 
-Who is called, which answers are used and what is known of the clients all follow from the events.
+Who is called, which updates are used and what is known of the clients all follow from the events.
 A server that was killed reads them again, and is where it was.
 """
 
@@ -25,7 +25,7 @@ from favano.schedule.live_timeline import SCALES, LiveTimeline
 from favano.screening import LEAST_STEP, Refusal
 from favano.types import Floats, Ints
 
-_SPEEDS, _ENOUGH_SPEEDS = 9, 5  # answers of a client that say how fast it is: at most, at least
+_SPEEDS, _ENOUGH_SPEEDS = 9, 5  # updates of a client that say how fast it is: at most, at least
 
 
 class Joined(NamedTuple):
@@ -45,7 +45,7 @@ class Left(NamedTuple):
 
 
 class UsedUpdate(NamedTuple):
-    """An answer was accepted."""
+    """A client update was accepted."""
 
     time: float
     job: int
@@ -55,7 +55,7 @@ class UsedUpdate(NamedTuple):
 
 
 class RefusedUpdate(NamedTuple):
-    """An answer was refused; if it was awaited, its client is called again after a pause."""
+    """A client update was refused; if it was awaited, its client is called again after a pause."""
 
     time: float
     job: int
@@ -64,14 +64,14 @@ class RefusedUpdate(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """An answer that was accepted, and not used yet, is no longer on disk."""
+    """A client update that was accepted, and not used yet, is no longer on disk."""
 
     time: float
     job: int
 
 
 class Dropped(NamedTuple):
-    """An answer that the newest update was to use is not used."""
+    """A client update that the newest update was to use is not used."""
 
     time: float
     job: int
@@ -100,7 +100,7 @@ EVENTS: dict[str, Callable[..., Event]] = {
 
 
 class OpenJob(NamedTuple):
-    """A job whose answer is not here yet."""
+    """A job whose update is not here yet."""
 
     client: int
     begin: float
@@ -123,7 +123,7 @@ class Ledger:
         clients: number of places n.
         seed: of the draws of clients.
         rates: step size of each job that is handed out now, from the jobs so far.
-        grace: seconds that a tick waits for answers that are due.
+        grace: seconds that a tick waits for client updates that are due.
         packed: whether models are sent beside others that clients have.
         estimates: what is known of the clients' steps, if their weights are measured.
     """
@@ -154,9 +154,9 @@ class Ledger:
         self.given_up: set[int] = set()  # jobs
         self.used: dict[int, list[int]] = {}  # jobs of each client
         self.refused: dict[int, Counter[str]] = {}  # by client and reason
-        self.refused_in_a_row = Counter[int]()  # awaited answers, by client
+        self.refused_in_a_row = Counter[int]()  # awaited client updates, by client
         self.paused: dict[int, float] = {}  # clients that are not called before a time
-        self._speeds: dict[int, deque[float]] = {}  # steps per second of the last answers
+        self._speeds: dict[int, deque[float]] = {}  # steps per second of the last client updates
         self.clipped = Counter[int]()  # changes that were used in part, by client
         self.failures = Counter[int]()  # calls that were not answered, by client
         self.failing: dict[int, str] = {}  # clients whose last call failed, and why
@@ -210,9 +210,9 @@ class Ledger:
         return (self.used.get(client) or [-1])[-1]
 
     def usual_speed(self, client: int) -> float | None:
-        """Steps per second of a client, the median of its last answers; None: there are too few.
+        """Steps per second of a client, the median of its last updates; None: there are too few.
 
-        Each claim that was refused as unlikely has taken one of these answers with it, so that a
+        Each claim that was refused as unlikely has taken one of these updates with it, so that a
         client that has really become faster is believed after some of them.
         """
         speeds = self._speeds.get(client, ())
@@ -350,7 +350,7 @@ def estimates_for(
 
 
 def overdue(ledger: Ledger, now: float, patience: float) -> list[int]:
-    """Clients whose answers are so late that they are given up."""
+    """Clients whose updates are so late that they are given up."""
     late = [
         job.client
         for job in ledger.open.values()

@@ -17,11 +17,11 @@ _WORDS = ("least-batch", "least-steps-apart", "methods")  # in a SuperNode's con
 class Limits:
     """What a call may ask for; others are refused before anything is trained.
 
-    An answer tells the gradients of its steps: one step on one sample tells the sample. By default,
-    every answer is of four different samples or more.
+    An update tells the gradients of its steps: one step on one sample tells the sample. By default,
+    every client update is of four different samples or more.
 
     Args:
-        least_batch: fewest samples of a batch, and fewest different ones behind an answer.
+        least_batch: fewest samples of a batch, and fewest different ones behind a client update.
         least_steps_apart: fewest steps between the model that comes and the one that goes back,
             unless they are the same.
         methods: of the server, by name; none: any.
@@ -48,7 +48,7 @@ class Limits:
         require(samples >= self.least_batch, "samples", samples, rule)
 
     def least_steps(self, call: Call, batches: BatchStream) -> int:
-        """The fewest steps that an answer may be of, if it is of any; or the call is refused."""
+        """The fewest steps that an update may be of, if it is of any; or the call is refused."""
         seen = set[int]()
         for steps in range(1, call.steps + 1):
             seen.update(batches.indices(0, call.first_step + steps - 1).tolist())

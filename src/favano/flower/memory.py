@@ -1,6 +1,6 @@
 """What a client keeps from job to job: vectors of its optimiser and method, and models it was sent.
 
-It is kept by run and job, so that a job whose answer was lost leaves no trace: a call names the job
+It is kept by run and job, so that a job whose update was lost leaves no trace: a call names the job
 to go on after. That job and the newest two of one run are kept, as safetensors.
 """
 

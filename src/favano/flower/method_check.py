@@ -28,10 +28,10 @@ def check_method(
 
 
 def _check_nothing_kept(method: AnyMethod, training: TrainingPart, buffers: Buffers) -> None:
-    """What clients keep from job to job is known when their answer is used, not before."""
-    early = f"with {method.name}, whose clients go on before their answer is used"
+    """What clients keep from job to job is known when their update is used, not before."""
+    early = f"with {method.name}, whose clients go on before their update is used"
     require(buffers == "average", "buffers", buffers, f"need average {early}")
     kept, state = training.local_optimiser.kept, training.optimiser_state
     require(not kept, "optimiser_state", state, f"need fresh {early}")
-    rule = "has clients with a memory, which must not continue before their answer is used"
+    rule = "has clients with a memory, which must not continue before their update is used"
     require(not method.memory, "method", method.name, rule)

@@ -15,7 +15,7 @@ def changes(
     A node keeps its number. A new one gets the first number that nobody has had, and if there is
     none, that of the client that has been away for longest: a node without a registered key comes
     back as a new one. Clients that hang are not called until they give a sign of life, those whose
-    answers are refused not before their pause is over.
+    client updates are refused not before their pause is over.
     """
     for client in sorted(ledger.present):
         if ledger.node_of[client] not in online:

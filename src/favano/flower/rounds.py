@@ -19,8 +19,8 @@ class Round:
 
     number: int  # 1, 2, ...
     seconds: float  # since the federation began
-    wait: float  # seconds that the server waited for answers that were due
-    clients: tuple[int, ...]  # whose answers were used
+    wait: float  # seconds that the server waited for client updates that were due
+    clients: tuple[int, ...]  # whose updates were used
     steps: tuple[int, ...]
     staleness: tuple[int, ...]
     bytes_up: int  # so far
@@ -59,7 +59,7 @@ class NodeRecord:
 
     client: int
     node: int  # Flower's number of its last node
-    contacts: int  # answers that were used
+    contacts: int  # client updates that were used
     steps: int
     seconds: float  # of training
     refusals: Mapping[str, int]
@@ -83,7 +83,7 @@ class AsyncResult(Result):
 
     @property
     def longest_wait(self) -> float:
-        """Seconds that a round waited for answers that were due, at most."""
+        """Seconds that a round waited for client updates that were due, at most."""
         return max((past.wait for past in self.rounds), default=0.0)
 
 

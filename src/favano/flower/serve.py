@@ -45,9 +45,9 @@ class Serving:
     Args:
         rounds: updates of the model.
         tick: seconds between two ticks.
-        grace: seconds that a tick waits for answers that are due.
+        grace: seconds that a tick waits for client updates that are due.
         step_seconds: a guess of the mean duration of a step.
-        patience: seconds that an answer may be late before its client is given up.
+        patience: seconds that a client update may be late before its client is given up.
         evaluate_every: rounds between two evaluations.
         folder: for everything that is written.
         resume: go on with the federation in the folder.

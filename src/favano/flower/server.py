@@ -1,4 +1,4 @@
-"""The server of a federation: it calls clients, and makes updates of their answers.
+"""The server of a federation: it calls clients, and makes updates of their updates.
 
 The loop never waits for anybody: it looks what has come, does what the contact policy says, and
 sleeps until something may happen.
@@ -68,7 +68,9 @@ class ServerConfig:
     training: str  # JSON
     method: str  # by name
     identity: Mapping[str, str]
-    patience: float = 3600.0  # seconds that an answer may be late before its client is given up
+    patience: float = (
+        3600.0  # seconds that a client update may be late before its client is given up
+    )
     look_around: float = 5.0  # seconds between two looks at who is online
     sign: Sign | None = None  # calls, in the operator's name
 
@@ -102,9 +104,9 @@ class Server:
         self.model = aggregator.initial
         self._own: dict[int, Vector] = {}  # models that clients go on from, if not the server's
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
-        self._ends: dict[int, bytes] = {}  # of answers that are not used yet, as they came
+        self._ends: dict[int, bytes] = {}  # of client updates that are not used yet, as they came
         self._held: dict[int, Vector] = {}  # start model of each client's last job, with a codec
-        self._reported: dict[int, Mapping[str, float]] = {}  # metrics of these answers
+        self._reported: dict[int, Mapping[str, float]] = {}  # metrics of these client updates
         self._hung: set[int] = set()  # clients that do not answer
         self._waiting: set[int] = set()  # nodes without a place
         self._parts: dict[int, int] = {}  # of the data, as each client said last
@@ -197,7 +199,7 @@ class Server:
         self._forget_jobs()
         for job in [job for job in self._starts if self._is_known(job)]:
             client = int(self.ledger.timeline.known.client[job])
-            self._tools.say(f"client {client}: its accepted answer to job {job} is lost")
+            self._tools.say(f"client {client}: its accepted client update to job {job} is lost")
             self._apply(Lost(saved.standing.now, job))
             self._drop(job)
 
@@ -241,7 +243,7 @@ class Server:
             self._forget_jobs()
 
     def _receive(self, job: int, arrival: Delivery, now: float) -> None:
-        """What has come for a job becomes an answer, or is refused, or its client is lost."""
+        """What has come for a job becomes a client update, or is refused, or its client is lost."""
         if self._is_known(job):  # a server that goes on reads it again
             self._keep_again(job, arrival)
             return
@@ -262,12 +264,12 @@ class Server:
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
         elif job in self.ledger.open:
-            self._tools.say(f"client {client}: no answer to job {job}, {verdict.detail}")
+            self._tools.say(f"client {client}: no client update to job {job}, {verdict.detail}")
             self._apply(Left(now, client, "" if verdict.gone else verdict.detail))
         self._forget_jobs()
 
     def _is_known(self, job: int) -> bool:
-        """Whether an answer was accepted before the server was killed, and is not used yet."""
+        """Whether an update was accepted before the server was killed, and is not used yet."""
         open_or_lost = job in self.ledger.open or job in self.ledger.given_up
         return job in self._starts and not open_or_lost and job not in self._ends
 
@@ -282,7 +284,9 @@ class Server:
             return
         why = ": ".join(word for word in (refusal, detail) if word)
         client = int(self.ledger.timeline.known.client[job])
-        self._tools.say(f"client {client}: accepted answer to job {job} cannot be used, {why}")
+        self._tools.say(
+            f"client {client}: accepted client update to job {job} cannot be used, {why}"
+        )
 
     def _note_part(self, client: int, part: int) -> None:
         """Say once if clients have the same part of the data."""
@@ -298,14 +302,14 @@ class Server:
 
     def _refuse(self, job: int, client: int, reason: Refusal, detail: str, now: float) -> None:
         more = f": {detail}" if detail else ""
-        what = "part of the answer" if reason is Refusal.METRIC else "answer"
+        what = "part of the client update" if reason is Refusal.METRIC else "answer"
         pause = self._pause(client) if job in self.ledger.open else 0.0
         then = f"; it is called again in {pause:g} s" if pause else ""
         self._tools.say(f"client {client}: {what} to job {job} refused, {reason}{more}{then}")
         self._apply(RefusedUpdate(now, job, reason.value, pause))
 
     def _pause(self, client: int) -> float:
-        """Seconds until a client is called whose answer is refused: none at first, then more."""
+        """Seconds until a client is called whose update is refused: none at first, then more."""
         before = self.ledger.refused_in_a_row[client]
         return min(_FIRST_WAIT * 2.0 ** (before - 1), _LONGEST_WAIT) if before else 0.0
 
@@ -385,7 +389,7 @@ class Server:
             self._drop(job)
 
     def _received(self, jobs: list[int]) -> Received:
-        """The answers to these jobs, which are those of the next update."""
+        """The client updates to these jobs, which are those of the next update."""
         start = end = self.model.new_empty(0, len(self.model))
         if jobs:
             starts, read = [self._starts[job] for job in jobs], self._tools.link.read
@@ -403,7 +407,7 @@ class Server:
         return [job for job, norm in zip(jobs, norms.tolist(), strict=True) if gate.judge(norm)]
 
     def _updated(self, received: Received, now: float) -> Update:
-        """The next version; answers that would make it infinite are refused, all of them."""
+        """The next version; client updates that would make it infinite are refused, all of them."""
         aggregator = self._aggregator
         if not len(received.jobs):
             return aggregator.apply(self.model, received)
@@ -424,7 +428,7 @@ class Server:
         return update
 
     def _shorten(self, trusted: Received, now: float) -> Floats:
-        """Note what would move the model too far; returns how far each answer moves it."""
+        """Note what would move the model too far; returns how far each client update moves it."""
         timeline, lengths = self.ledger.timeline, self._aggregator.lengths(trusted)
         jobs = trusted.jobs.tolist()
         clients, rates = timeline.known.client[jobs], timeline.noted("rate")[jobs]
@@ -438,7 +442,7 @@ class Server:
                 count, part = self.ledger.clipped[client], f"{100 * min(scale):.2g} %"
                 if count & (count - 1) == 0:  # said at the first, second, fourth, ... time
                     self._tools.say(
-                        f"client {client} moves the model too far: {part} of its answer to job "
+                        f"client {client} moves the model too far: {part} of its update to job "
                         f"{job} is used (shortened so far: {count})"
                     )
         moved: Floats = np.where(scales.parameters > 0, lengths.parameters, 0) * scales.parameters

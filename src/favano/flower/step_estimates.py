@@ -1,6 +1,6 @@
 """Estimates of P(E > 0) and E[min(E, K)], which nobody knows outside a simulation.
 
-A client's answers say how many steps it made and how long it really trained. The prior of a client
+A client's updates say how many steps it made and how long it really trained. The prior of a client
 is the law of its step count (`theory.steps`) for its own mean step time and for the time that it
 could really train; it counts as much as a few contacts. What was seen at its contacts takes over:
 
@@ -65,7 +65,7 @@ class StepEstimates:
             client: who.
             steps: that it made.
             seconds: that it trained.
-            elapsed: seconds from its call to its answer.
+            elapsed: seconds from its call to its update.
         """
         self.seen[:4, client] += (1, steps > 0, steps, seconds)
         self._lost[client].append(max(0.0, elapsed - seconds))

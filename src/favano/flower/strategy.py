@@ -97,7 +97,7 @@ class AsyncStrategy:
         selected: clients per tick or round, s; all of them by default.
         tick: seconds between two ticks, for methods that poll.
         deadline: seconds that a round lasts at most, for methods with rounds.
-        grace: seconds that a tick waits for answers that are due.
+        grace: seconds that a tick waits for client updates that are due.
         seed: of all draws.
         samples: of each client, for methods that weigh by them.
         step_seconds: mean duration of a step, until it is measured.
@@ -105,13 +105,13 @@ class AsyncStrategy:
         server_optimiser: what the server makes of the method's step.
         codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
             lattice:BITS:SCALE[:dither]; none: they are not.
-        robust: median, trimmed:SHARE or clip:NORM, against wrong answers.
+        robust: median, trimmed:SHARE or clip:NORM, against wrong client updates.
         buffers: BatchNorm statistics: average, or local, each client its own.
         influence: no client moves the model further than so many times the median of the others;
             what is longer is shortened; None: as far as it says.
         norm: bound of a client's contribution, after its weight; what is longer is refused.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
-        deal: how data are dealt; answers of shares that were dealt otherwise are refused.
+        deal: how data are dealt; client updates of shares that were dealt otherwise are refused.
         evaluate_every: rounds between two evaluations.
         folder: for checkpoints and the trace; None: nothing is written.
         live: keep a status that other threads can read.
@@ -203,9 +203,9 @@ class AsyncStrategy:
             grid: Flower's.
             initial_arrays: the initial model, `ArrayRecord(model.state_dict())`.
             num_rounds: updates of the server model.
-            timeout: seconds that an answer may be late before its client is given up.
+            timeout: seconds that a client update may be late before its client is given up.
             train_config: must be empty: clients are told by `local`.
-            evaluate_config: must be empty: clients' metrics come with their answers.
+            evaluate_config: must be empty: clients' metrics come with their updates.
             evaluate_fn: measures the model after each round; it never holds a tick.
             clock: for tests.
             workers: for tests.

@@ -109,7 +109,7 @@ Sign: TypeAlias = Callable[[Call, int, float], Seal]  # a call to a node, for so
 
 @dataclass(frozen=True)
 class Reply:
-    """A client's answer to a call."""
+    """A client's update to a call."""
 
     run: str
     client: int

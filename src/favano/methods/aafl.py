@@ -1,4 +1,4 @@
-"""AAFL: the first answers of each epoch are averaged in (Liu, Xu, Xu, ... 2021)."""
+"""AAFL: the first client updates of each epoch are averaged in (Liu, Xu, Xu, ... 2021)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Aafl(Method[ModelState]):
     Contributors get w_t and start again, the others go on with what they have. alpha is constant:
     Differs from the paper, where it is chosen anew in each epoch by reinforcement learning.
 
-    Limitations: the earliest answers are those of fast clients.
+    Limitations: the earliest client updates are those of fast clients.
     """
 
     title, plot_style, linear = "AAFL", 8, True
@@ -59,7 +59,7 @@ class Aafl(Method[ModelState]):
 
 
 def first_arrivals(fraction: float, clients: int) -> int:
-    """m = max(1, ceil(alpha n)), the answers an epoch waits for.
+    """m = max(1, ceil(alpha n)), the client updates an epoch waits for.
 
     >>> first_arrivals(0.1, 30), first_arrivals(0.11, 30), first_arrivals(0.001, 30)
     (3, 4, 1)

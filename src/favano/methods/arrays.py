@@ -42,7 +42,7 @@ def units(products: Floats) -> Stack:
 
 
 def column(values: Floats, like: Stack | Floats) -> Stack:
-    """One number per answer as a column (k, 1) that multiplies the rows of `like`."""
+    """One number per client update as a column (k, 1) that multiplies the rows of `like`."""
     if isinstance(like, np.ndarray):
         return cast(Stack, values[:, None])
     import torch

@@ -14,7 +14,7 @@ from favano.schedule import Buffered, Latency
 class AsyncSGD(Method[ModelState]):
     """x <- x - eta_s gamma(tau) (x_start - x_end), for one arrival at a time.
 
-    An answer is one SGD step, so x_start - x_end = eta g. With `assignment="uniform"` (Algorithm 2
+    An update is one SGD step, so x_start - x_end = eta g. With `assignment="uniform"` (Algorithm 2
     of the paper) the next job goes to a client drawn uniformly, queueing if it is busy, which is
     what keeps the method unbiased; with "same" the finishing client goes on with the new model
     (Algorithm 1). gamma is

@@ -12,7 +12,7 @@ DelayRule = Literal["none", "scale", "drop"]
 
 
 def delay_factor(rule: DelayRule, under_way: int, staleness: Ints) -> Floats:
-    """gamma(tau) of each answer, with M jobs under way: 1, M / max(M, tau), or 1{tau <= M}.
+    """gamma(tau) of each client update, with M jobs under way: 1, M / max(M, tau), or 1{tau <= M}.
 
     >>> delay_factor("scale", 4, np.array([2, 8]))
     array([1. , 0.5])

@@ -45,7 +45,7 @@ class Empirical:
 
 @dataclass(frozen=True)
 class Measured:
-    """Those that the server of a federation measures; they come with the answers."""
+    """Those that the server of a federation measures; they come with the client updates."""
 
 
 Weights: TypeAlias = KnownSteps | Empirical | Measured

@@ -47,7 +47,7 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
 
 
 def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
-    """The answers with steps that are used in each stretch, by group, (B, g)."""
+    """The client updates with steps that are used in each stretch, by group, (B, g)."""
     used = np.flatnonzero(schedule.steps[: schedule.jobs] > 0)
     stretch = np.searchsorted(stretches, schedule.used_by[used], side="right") - 1
     counts = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
@@ -77,11 +77,13 @@ def _sentence(
     if not schedule.updates:
         return "made no update"
     if not schedule.jobs:
-        return f"made {schedule.updates:,} server steps without an answer: no client was in time"
+        return (
+            f"made {schedule.updates:,} server steps without a client update: no client was in time"
+        )
     if not all(math.isfinite(share.weight) for share in by_speed):
         return "has no shares: its models grow beyond all numbers"
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
-    # Most are silent in a short run; in one with an answer per client the method is the reason.
+    # Most are silent in a short run; in one with an update per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
     parts = [verdict(by_speed, enough=enough)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []

@@ -88,7 +88,7 @@ class Planned:
         server = self.spec.server
         rule = "makes steps of its own, so that clients have no effective weights"
         require(server.optimiser is None, "server_optimiser", server.server_optimiser, rule)
-        rule = "looks at all answers, so that clients have no effective weights"
+        rule = "looks at all client updates, so that clients have no effective weights"
         require(server.robust_rule is None, "robust", server.robust, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 

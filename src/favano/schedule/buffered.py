@@ -23,7 +23,7 @@ _SERVER = 2**40  # the server's own stream among those of the clients
 
 
 class _Job(NamedTuple):
-    """One job; jobs are ordered by the time at which their answers arrive."""
+    """One job; jobs are ordered by the time at which their updates arrive."""
 
     arrival: float  # `finish`, where equal times are the same number
     tie: int

@@ -17,7 +17,7 @@ from favano.types import Floats, Ints
 
 @dataclass(frozen=True)
 class ContactTrace:
-    """Who was called when, from which version, and after how many steps answers were used.
+    """Who was called when, from which version, and after how many steps client updates were used.
 
     The other arrays are about the jobs of the schedule, in its order.
     """
@@ -25,7 +25,7 @@ class ContactTrace:
     schedule: Schedule
     rate: Floats  # (J,) step size
     seconds: Floats  # (J,) of training
-    positive: Floats  # (J,) P(E > 0) of its client, as estimated when the answer came
+    positive: Floats  # (J,) P(E > 0) of its client, as estimated when the client update came
     mean: Floats  # (J,) E[min(E, K)], likewise
     message: Floats  # (J,) number among the jobs of its client
     whole: Floats  # (J,) 1 if its client began from the server's model as it is, 0 behind a codec

@@ -79,19 +79,19 @@ class LiveTimeline:
         self._end(job, now)
 
     def give_up(self, client: int, now: float) -> None:
-        """The answers of a client are no longer waited for."""
+        """The updates of a client are no longer waited for."""
         for job in list(self._at_hand[client]):
             self._end(job, now)
 
     def drop(self, job: int) -> None:
-        """An answer is not used, nor by the newest update, if that was to use it."""
+        """A client update is not used, nor by the newest update, if that was to use it."""
         if self._used and job in self._used[-1]:
             self._used[-1].remove(job)
             self._table["used_by"][job], self._table["due"][job] = _OPEN, np.inf
         self._dropped += int(self._table["steps"][job])
 
     def use(self, jobs: Sequence[int], now: float) -> None:
-        """The next update is made of these answers."""
+        """The next update is made of these client updates."""
         chosen = list(jobs)
         self._table["used_by"][chosen], self._table["due"][chosen] = self.updates, now
         self._used.append(chosen)

@@ -95,9 +95,9 @@ class Buffered:
     concurrency: int | None = None  # clients at work at the same time; None: all
     interaction_time: float = 3.0  # I
     latency: Latency = "server"  # who spends I: the server at a flush, or the client at each job
-    distinct: bool = False  # a client with an answer in the buffer is not idle
-    max_staleness: int | None = None  # answers of more staleness are dropped
-    flush_at_end: bool = False  # use the answers left in the buffer at the horizon
+    distinct: bool = False  # a client with a client update in the buffer is not idle
+    max_staleness: int | None = None  # client updates of more staleness are dropped
+    flush_at_end: bool = False  # use the client updates left in the buffer at the horizon
 
     def __post_init__(self) -> None:
         require(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
@@ -110,14 +110,14 @@ class Buffered:
 
     @property
     def in_turn(self) -> bool:
-        """Whether an answer is always used, or dropped, before its client begins again."""
+        """Whether a client update is always used, or dropped, before its client begins again."""
         alone = self.distinct or self.buffer == 1
         return self.hand_out == "flush" or (self.hand_out == "idle" and alone)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Windowed:
-    """Every `period` the server uses the answers that arrived; their clients restart then."""
+    """Every `period` the server uses the updates that arrived; their clients restart then."""
 
     period: float
     local_steps: int  # K

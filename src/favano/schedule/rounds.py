@@ -23,7 +23,7 @@ class _Rounds(NamedTuple):
     """A block of rounds: (rounds, s) arrays, times counted from the start of each round."""
 
     client: Ints
-    counted: npt.NDArray[np.bool_]  # the answer is used
+    counted: npt.NDArray[np.bool_]  # the client update is used
     steps: Ints  # made by the end of the round
     answer: Floats  # when the client has made its K steps
     used: Ints  # draws of its step times

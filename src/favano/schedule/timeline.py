@@ -27,7 +27,7 @@ class Timeline(Protocol):
 
     @property
     def due(self) -> Floats:
-        """(J,) when the answer of each job is due; infinity if no update uses it."""
+        """(J,) when the client update of each job is due; infinity if no update uses it."""
 
     @property
     def complete(self) -> bool:

@@ -1,4 +1,4 @@
-"""Unrolls `Window`: a tick every period, at which all answers that have arrived are used."""
+"""Unrolls `Window`: a tick every period, at which all client updates that have arrived are used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from favano.timing.ties import at_or_before, not_past, periods_until, whole_peri
 
 
 def plan_windowed(policy: Windowed, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
-    """All ticks up to the horizon; a tick without answers leaves the model as it is."""
+    """All ticks up to the horizon; a tick without client updates leaves the model as it is."""
     ticks = int(whole_periods(horizon, policy.period))
     client = np.argsort(fleet.streams)
     started = np.zeros(fleet.clients, dtype=np.int64)  # tick at which the current job began
@@ -29,7 +29,7 @@ def plan_windowed(policy: Windowed, fleet: ClientSpeeds, horizon: float, seed: i
     who, start, end, finish = map(np.concatenate, zip(*jobs, strict=True))
     time = not_past(np.arange(1.0, ticks + 1) * policy.period, horizon)
     finish = np.where(at_or_before(finish, horizon), finish, np.inf)
-    end = np.minimum(end, ticks + 1)  # later answers are never used
+    end = np.minimum(end, ticks + 1)  # later client updates are never used
     finish = np.minimum(finish, np.append(time, np.inf)[end - 1])
     order = np.lexsort((fleet.streams[who], end))
     steps = np.full(len(who), policy.local_steps, dtype=np.int64)

@@ -18,7 +18,7 @@ from favano.types import Floats, Ints
 CONFIDENCE = 0.99
 _BLOCKS = 20
 _FEWEST = 10  # fewer stretches are often alike by chance, which would look like certainty
-_RARE = 10  # fewer answers of a group, or of all others, are alike in most stretches, too
+_RARE = 10  # fewer client updates of a group, or of all others, are alike in most stretches, too
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def shares(
     level 1 - (1 - confidence) / (g - 1), as two groups have one share between them.
 
     A group that is hardly ever heard, or never, varies too little to be judged by its spread: with
-    `answers`, its interval is at least that of Clopper and Pearson for as many answers of equal
-    weight as all answers are worth, 1 / sum_b (m_b^2 / n_b) if n_b of them have the share m_b.
+    `answers`, its interval is at least that of Clopper and Pearson for as many updates of equal
+    weight as all updates are worth, 1 / sum_b (m_b^2 / n_b) if n_b of them have the share m_b.
 
     Args:
         weight: share of each group, (g,).
@@ -78,7 +78,7 @@ def shares(
         clients: number of clients in each group, (g,).
         names: names of the groups.
         late: shares of the groups in some server models, (m, g).
-        answers: number of answers that moved the model, of each group and as `moved`, (V, g).
+        answers: number of updates that moved the model, of each group and as `moved`, (V, g).
         confidence: that all intervals hold.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
@@ -114,7 +114,7 @@ def shares(
 
 
 def _worth(weight: Floats, updates: Floats) -> float:
-    """How many answers of equal weight are as good as these, which have these weights together."""
+    """How many updates of equal weight are as good as these, which have these weights together."""
     share, some = weight / weight.sum(), updates > 0
     return float(1.0 / np.sum(share[some] ** 2 / updates[some]))
 

@@ -60,7 +60,7 @@ def server_time(
             return ServerTime(policy.interaction_time + mean, error)
         case Buffered() if _never_waits(policy, fleet):
             talk = policy.interaction_time if policy.latency == "client" else 0.0
-            rate = 1 / (policy.local_steps * fleet.mean + talk)  # answers of each client
+            rate = 1 / (policy.local_steps * fleet.mean + talk)  # client updates of each client
             return ServerTime(policy.buffer / float(rate.sum()))
         case _:
             return _planned(policy, fleet, updates, seed)
@@ -81,7 +81,7 @@ def _never_waits(policy: Buffered, fleet: ClientSpeeds) -> bool:
 
 
 def _round_length(policy: Rounds, fleet: ClientSpeeds) -> ServerTime:
-    """E[min(deadline, time of the last answer waited for)], the integral of P(longer than x)."""
+    """E[min(deadline, time of the last update waited for)], the integral of P(longer than x)."""
     steps = 1 if policy.round_time == "one-draw" else policy.local_steps
     law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
     scale = policy.local_steps / steps

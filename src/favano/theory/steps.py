@@ -1,4 +1,4 @@
-"""The law of X = min(E, K), the number of local steps in a client's answer.
+"""The law of X = min(E, K), the number of local steps in a client's update.
 
 A polled client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1) with p = s/n, so it had the
 window W = R G (R G - I if clients idle during the interaction). With step times D_1, D_2, ...
