@@ -105,7 +105,7 @@ def test_jobs_end_as_in_the_simulator_to_the_bit(local: LocalTraining, dtype: to
         asked = call(
             pack(model, shape), job=number, first_step=first_step, steps=steps, rate=0.05,
             training=to_json(local), dtype=str(dtype).removeprefix("torch."), after=number - 1,
-            drift=None if correction is None else pack(correction, shape.trained),
+            correction=None if correction is None else pack(correction, shape.trained),
         )  # fmt: skip
         reply = read_reply(sent(client.answer(sent(call_message(asked, 11)))))
         assert torch.equal(unpack(reply.model, shape), expected[: len(model)])
@@ -266,7 +266,7 @@ def test_a_model_relative_to_one_that_was_forgotten_is_refused() -> None:
         ({"training": "{}"}, "batch_size"),
         ({"dtype": "float64"}, "need inputs of torch.float64"),
         ({"codec": "zip"}, "codec"),
-        ({"drift": b"1234"}, "bytes"),
+        ({"correction": b"1234"}, "bytes"),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused(changes: dict[str, object], says: str) -> None:

@@ -112,7 +112,7 @@ def test_both_readers_agree(name: str) -> None:
     np.testing.assert_allclose(schedule.time[:same], planned.time[:same])
     order = np.lexsort((schedule.client[:jobs], schedule.used_by[:jobs]))
     wanted = np.lexsort((planned.client[:jobs], planned.used_by[:jobs]))
-    for column in ("client", "visit", "base", "steps"):
+    for column in ("client", "used_by", "start_version", "steps"):
         mine, theirs = getattr(schedule, column)[order], getattr(planned, column)[wanted]
         assert mine.tolist() == theirs.tolist(), column
 

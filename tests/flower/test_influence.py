@@ -251,7 +251,7 @@ def test_robust_rules_are_applied_once_per_update(monkeypatch: pytest.MonkeyPatc
         calls[0] += 1
         return tame(self, *given)
 
-    monkeypatch.setattr(Robust, "tame", counted)
+    monkeypatch.setattr(Robust, "apply", counted)
     seen("favano", "one step", rounds=7, robust="median")
     assert calls == [7]
 

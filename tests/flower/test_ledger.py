@@ -68,7 +68,16 @@ def test_a_ledger_that_is_read_again_is_the_same() -> None:
     for event in events:
         again.apply(event)
     assert again.length == book.length == len(events)
-    for name in ("client", "steps", "base", "visit", "first_step", "begin", "finish", "time"):
+    for name in (
+        "client",
+        "steps",
+        "start_version",
+        "used_by",
+        "first_step",
+        "begin",
+        "finish",
+        "time",
+    ):
         mine, theirs = (getattr(source.trace.schedule, name) for source in (again, book))
         np.testing.assert_array_equal(mine, theirs)
     for name in ("rate", "seconds", "positive", "mean", "partition", "nodes"):

@@ -165,7 +165,9 @@ def test_a_server_that_is_not_there_is_waited_for_with_patience() -> None:
     with pytest.raises(CallRefused, match="no route"):
         script.serve(patience=30.0)
     assert 27.0 < script.now <= 30.0
-    assert all(text == "cannot connect: Refused: no route; trying again" for text in script.said)
+    assert all(
+        text == "cannot connect: CallRefused: no route; trying again" for text in script.said
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.flower.test_node import start_model
 
 KEY = Ed25519PrivateKey.generate()
 NODE = 2**64 - 5  # Flower's numbers are large
-CALL = call(b"model", job=3, drift=b"drift", seconds=2.5)
+CALL = call(b"model", job=3, correction=b"correction", seconds=2.5)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_there_is_no_field_that_is_not_signed() -> None:
         **{name: getattr(CALL, name) + 1 for name in ("client", "job", "version", "first_step")},
         **{name: getattr(CALL, name) + 1 for name in ("steps", "seed", "message", "after", "key")},
         "run": "0" * 8, "rate": 0.2, "training": "x", "model": b"m", "dtype": "float64",
-        "seconds": None, "codec": "x", "drift": None, "method": "x",
+        "seconds": None, "codec": "x", "correction": None, "method": "x",
     }  # fmt: skip
     assert changes.keys() == Call.__dataclass_fields__.keys()
     for name, value in changes.items():
@@ -93,7 +93,7 @@ def test_there_is_no_field_that_is_not_signed() -> None:
     assert len(texts) == 1 + len(changes) + 3
 
 
-@pytest.mark.parametrize("name", ["model", "drift"])
+@pytest.mark.parametrize("name", ["model", "correction"])
 def test_models_are_signed(name: str) -> None:
     message, other = signed(), call_message(replace(CALL, **{name: b"other"}), NODE)  # type: ignore[arg-type]
     message.content[name] = other.content[name]

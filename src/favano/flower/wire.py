@@ -40,7 +40,7 @@ _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
 _METRIC = "metric-"
 _SEAL = "seal-"
-_CALL_RECORDS = {"model", "call"}, {"drift"}  # needed, and others
+_CALL_RECORDS = {"model", "call"}, {"correction"}  # needed, and others
 _LARGEST = 1e100  # of a metric: so large ones can still be added
 _SECONDS = 1e9  # of training at most, three decades
 _LABELS = {PARTITION: 2**31, DEAL: 2**48}  # metrics that are whole numbers below these
@@ -161,7 +161,7 @@ def call_message(
     record = _fields(call)
     content = RecordDict({"model": _array(call.model), "call": record})
     if call.correction is not None:
-        content["drift"] = _array(call.correction)
+        content["correction"] = _array(call.correction)
     if sign is not None:
         seal = sign(call, node, DEFAULT_TTL if ttl is None else ttl)
         for name in Seal.__dataclass_fields__:  # a record of its own would take time on the way
@@ -189,7 +189,7 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         key=given.whole("key"),
         message=given.whole("message"),
         after=given.whole("after"),
-        correction=_bytes(content, "drift", most) if "drift" in content else None,
+        correction=_bytes(content, "correction", most) if "correction" in content else None,
         method=given.text("method"),
     )
 
@@ -221,7 +221,7 @@ def signed_bytes(call: Call, node: str, session: int, expires: int) -> bytes:
     plain = {name: getattr(call, name) for name in Call.__dataclass_fields__}
     digests = {
         name: None if plain[name] is None else hashlib.sha256(plain[name]).hexdigest()
-        for name in ("model", "drift")
+        for name in ("model", "correction")
     }
     numbers = {"rate": float(call.rate)}
     if call.seconds is not None:

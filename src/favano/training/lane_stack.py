@@ -114,7 +114,7 @@ class LaneStack:
     def lane_bytes(self) -> int:
         """Bytes that one lane takes all the time."""
         lanes = self._lanes
-        tensors = (lanes.models, lanes.starts, lanes.orders, lanes.drifts)
+        tensors = (lanes.models, lanes.starts, lanes.orders, lanes.corrections)
         return sum(
             tensor[0].numel() * tensor.element_size() for tensor in tensors if tensor is not None
         )
@@ -145,8 +145,8 @@ class LaneStack:
         if on.starts is not None:
             on.pulls[at] = pull
             on.starts[at] = models[:, : on.starts.shape[1]]
-        if on.drifts is not None:
-            on.drifts[at] = 0.0 if work.correction is None else work.correction
+        if on.corrections is not None:
+            on.corrections[at] = 0.0 if work.correction is None else work.correction
         given = models.shape[1]
         on.models[:, :given].index_copy_(0, at, models)
         if self._rules:  # what begins anew in each job

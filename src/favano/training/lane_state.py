@@ -31,7 +31,7 @@ class LaneState(NamedTuple):
     orders: Tensor  # (lanes, slots x longest) samples in the orders of a few epochs
     pulls: Tensor  # of the proximal term
     starts: Stack | None  # weights that it pulls to
-    drifts: Stack | None  # corrections of gradients
+    corrections: Stack | None  # corrections of gradients
     numbers: Tensor  # (fields, lanes) of the optimisers
 
 
@@ -65,6 +65,6 @@ def new_lanes(
         orders=places.new_zeros((count, samples)),
         pulls=torch.zeros_like(rates),
         starts=torch.zeros_like(weights) if any(rule.proximal for rule in rules) else None,
-        drifts=torch.zeros_like(weights) if any(rule.corrected for rule in rules) else None,
+        corrections=torch.zeros_like(weights) if any(rule.corrected for rule in rules) else None,
         numbers=rates.new_zeros((len(table.numbers), count), dtype=torch.float64),
     )

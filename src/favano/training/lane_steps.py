@@ -86,7 +86,7 @@ class LaneSteps:
         gradients, moved = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
-        corrected = lanes.starts is not None or lanes.drifts is not None
+        corrected = lanes.starts is not None or lanes.corrections is not None
         if self._fused is None or self._rules or corrected:
             self._descend(lanes, some, models, list(gradients.values()))
         else:
@@ -113,7 +113,7 @@ class LaneSteps:
             weights,
             weights if lanes.starts is None else lanes.starts[some],
             pull=None if lanes.starts is None else lanes.pulls[some, None],
-            correction=None if lanes.drifts is None else lanes.drifts[some],
+            correction=None if lanes.corrections is None else lanes.corrections[some],
         )
         if self._rules:
             memory = models[:, size : size + self._rules.vectors * parameters]

@@ -56,8 +56,8 @@ class LoopTrainer:
     def train(self, start: Stack, work: Work) -> Stack:
         """End models of the jobs."""
         jobs = work.jobs(np.zeros_like(work.client))
-        drifts = [None] * len(start) if work.correction is None else work.correction
-        ends = [self.run(*given) for given in zip(start, jobs, drifts, strict=True)]
+        corrections = [None] * len(start) if work.correction is None else work.correction
+        ends = [self.run(*given) for given in zip(start, jobs, corrections, strict=True)]
         return torch.stack(ends) if ends else start
 
     def run(

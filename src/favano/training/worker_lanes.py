@@ -77,7 +77,7 @@ class WorkerLanes:
         self.capacity = workers * _QUEUE
         longest = max((trainer.rule.kept for trainer in trainers), default=0) * len(model.weights)
         self._slots = _shared(self.capacity, model.vector, longest)
-        self._drifts = _shared(self.capacity, model.weights)  # takes no memory until used
+        self._corrections = _shared(self.capacity, model.weights)  # takes no memory until used
         self._free = deque(range(self.capacity))
         self._in_slot = np.full(self.capacity, -1)  # jobs
         self._steps = np.zeros(self.capacity, dtype=np.int64)  # of these jobs
@@ -95,7 +95,7 @@ class WorkerLanes:
             self._results.append(results)
             # A worker must not hold our ends of the pipes: it ends when we close them.
             inherited = [self._jobs, *self._results]
-            worker = _Worker(jobs, turn, theirs, self._slots, self._drifts, self._trainers)
+            worker = _Worker(jobs, turn, theirs, self._slots, self._corrections, self._trainers)
             process = context.Process(target=worker.serve, args=(inherited,), daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -129,7 +129,7 @@ class WorkerLanes:
             self._in_slot[slot], self._steps[slot] = number, job.steps
             self._slots[slot, : models.shape[1]] = models[row]
             if work.correction is not None:
-                self._drifts[slot] = work.correction[row]
+                self._corrections[slot] = work.correction[row]
             try:
                 self._jobs.send((slot, job, work.correction is not None))
             except BrokenPipeError:
@@ -188,7 +188,7 @@ class _Worker:
     turn: Lock  # held while taking a job
     results: Connection
     slots: Stack
-    drifts: Stack
+    corrections: Stack
     trainers: Sequence[LoopTrainer]
 
     def serve(self, inherited: Sequence[Connection]) -> None:
@@ -217,7 +217,7 @@ class _Worker:
         try:
             trainer = self.trainers[job.task]
             place = self.slots[slot, : trainer.width]
-            end = trainer.run(place, job, self.drifts[slot] if corrected else None)
+            end = trainer.run(place, job, self.corrections[slot] if corrected else None)
             place.copy_(end)
             return slot, finite_rows(end[None])[0], ""
         except BadInput as error:

@@ -72,7 +72,7 @@ def starts_of(model: FlatModel, number: int) -> Tensor:
     return start * (1 + 0.01 * torch.arange(number, device=start.device)[:, None])
 
 
-def drifts(starts: Tensor, wanted: bool) -> Tensor | None:
+def corrections(starts: Tensor, wanted: bool) -> Tensor | None:
     return 0.03 * torch.cos(100 * starts) if wanted else None
 
 
@@ -95,7 +95,7 @@ def ends_of(
     assert (stack._whole is None) == (precision == "float32")
     stack._whole = kernel_of(stack, trained[0], precision) if whole else None
     starts = starts_of(model, len(given))
-    corrected = drifts(starts, any(trainer.rule.corrected for trainer in trained))
+    corrected = corrections(starts, any(trainer.rule.corrected for trainer in trained))
     ends, waiting = torch.zeros_like(starts), list(range(len(given)))
     in_lane = np.full(capacity, -1)
     while waiting or (in_lane >= 0).any():

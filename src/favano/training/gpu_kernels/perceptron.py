@@ -62,15 +62,15 @@ def _inputs(
 
 @triton.jit
 def _descend(
-    weights, starts, drifts, place, known, gradient, rate, pull,
-    PULLED: tl.constexpr, DRIFTING: tl.constexpr,
+    weights, starts, corrections, place, known, gradient, rate, pull,
+    PULLED: tl.constexpr, CORRECTED: tl.constexpr,
 ):  # fmt: skip
     """A step of some weights of a lane: the local rule."""
     weight = tl.load(weights + place, mask=known)
     if PULLED:
         gradient += pull * (weight - tl.load(starts + place, mask=known))
-    if DRIFTING:
-        gradient += tl.load(drifts + place, mask=known)
+    if CORRECTED:
+        gradient += tl.load(corrections + place, mask=known)
     tl.store(weights + place, weight - rate * gradient, mask=known)
 
 
@@ -90,10 +90,10 @@ def _rounded(values, HALF: tl.constexpr):
 
 @triton.jit
 def _step(
-    models, starts, drifts, samples, labels, lines, chosen, valid, rate, pull,
+    models, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
-    SCALED: tl.constexpr, PULLED: tl.constexpr, DRIFTING: tl.constexpr,
+    SCALED: tl.constexpr, PULLED: tl.constexpr, CORRECTED: tl.constexpr,
     HALF: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One step of one lane. SAMPLES, WIDE and MANY are the powers of two that hold its sizes."""
@@ -134,10 +134,23 @@ def _step(
     back = tl.where(sums <= 0, 0.0, back)
     of_second = _rounded(_product(tl.trans(error), active, HALF, PRECISION), HALF)
     of_last, of_bias = _rounded(tl.sum(error, 0), HALF), _rounded(tl.sum(back, 0), HALF)
-    _descend(models, starts, drifts, at_second, in_second, of_second, rate, pull, PULLED, DRIFTING)
-    _descend(models, starts, drifts, LAST + many, is_class, of_last, rate, pull, PULLED, DRIFTING)
     _descend(
-        models, starts, drifts, BIAS + hidden, is_hidden, of_bias, rate, pull, PULLED, DRIFTING
+        models, starts, corrections, at_second, in_second, of_second, rate, pull, PULLED, CORRECTED
+    )
+    _descend(
+        models, starts, corrections, LAST + many, is_class, of_last, rate, pull, PULLED, CORRECTED
+    )
+    _descend(
+        models,
+        starts,
+        corrections,
+        BIAS + hidden,
+        is_hidden,
+        of_bias,
+        rate,
+        pull,
+        PULLED,
+        CORRECTED,
     )
     back = tl.trans(back)
     for first in range(0, INPUTS, WIDTH):
@@ -145,17 +158,17 @@ def _step(
         gradient = _rounded(_product(back, inputs, HALF, PRECISION), HALF)
         place = hidden[:, None] * INPUTS + first + some[None, :]
         known = is_hidden[:, None] & (first + some < INPUTS)[None, :]
-        _descend(models, starts, drifts, place, known, gradient, rate, pull, PULLED, DRIFTING)
+        _descend(models, starts, corrections, place, known, gradient, rate, pull, PULLED, CORRECTED)
 
 
 @triton.jit(do_not_specialize=["most"])
 def _perceptron_kernel(
-    models, rates, rows, steps, ends, rules, orders, pulls, starts, drifts,
+    models, rates, rows, steps, ends, rules, orders, pulls, starts, corrections,
     sizes, batches, samples, labels, lines, apart, orders_apart, kept_apart, longest, most,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     BATCH: tl.constexpr, SLOTS: tl.constexpr,
     SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
-    SCALED: tl.constexpr, PULLED: tl.constexpr, DRIFTING: tl.constexpr,
+    SCALED: tl.constexpr, PULLED: tl.constexpr, CORRECTED: tl.constexpr,
     HALF: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The next steps of one lane, until its job ends, at `most` so many; none with other rules."""
@@ -168,16 +181,16 @@ def _perceptron_kernel(
     if PULLED:
         pull = tl.load(pulls + lane)
         starts += lane * kept_apart
-    if DRIFTING:
-        drifts += lane * kept_apart
+    if CORRECTED:
+        corrections += lane * kept_apart
     for step in range(first, last):
         chosen, valid = _chosen(
             orders + lane * orders_apart, sizes, batches, row, step, longest, BATCH, SLOTS, SAMPLES
         )
         _step(
-            models, starts, drifts, samples, labels, lines, chosen, valid, rate, pull,
+            models, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
             INPUTS, HIDDEN, CLASSES, PIXELS, SAMPLES, WIDE, MANY, WIDTH,
-            SCALED, PULLED, DRIFTING, HALF, PRECISION,
+            SCALED, PULLED, CORRECTED, HALF, PRECISION,
         )  # fmt: skip
         tl.debug_barrier()  # threads read what others have written
     tl.store(steps + lane, tl.maximum(first, last))
@@ -200,12 +213,12 @@ class PerceptronSteps:
         """At most so many steps per lane, until its job ends; none with other rules."""
         models, orders, unused = lanes.models, lanes.orders, lanes.models
         samples, batch = self.task.features, self.task.batches.batch_size
-        kept = [tensor for tensor in (lanes.starts, lanes.drifts) if tensor is not None]
+        kept = [tensor for tensor in (lanes.starts, lanes.corrections) if tensor is not None]
         _perceptron_kernel[len(models),](
             models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, lanes.rules, orders,
             lanes.pulls,
             unused if lanes.starts is None else lanes.starts,
-            unused if lanes.drifts is None else lanes.drifts,
+            unused if lanes.corrections is None else lanes.corrections,
             self.roster.size, self.roster.batches, samples, self.task.labels,
             unused if self.lines is None else self.lines,
             models.stride(0), orders.stride(0), kept[0].stride(0) if kept else 0,
@@ -214,7 +227,7 @@ class PerceptronSteps:
             PIXELS=samples[0, 0].numel(), BATCH=batch, SLOTS=self.slots,
             SAMPLES=tile(batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
             WIDTH=tile(self.inputs, _WIDTH), SCALED=self.lines is not None,
-            PULLED=lanes.starts is not None, DRIFTING=lanes.drifts is not None,
+            PULLED=lanes.starts is not None, CORRECTED=lanes.corrections is not None,
             HALF=self.precision == "bf16", PRECISION=triton_precision(self.precision),
             num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
