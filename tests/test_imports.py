@@ -185,6 +185,7 @@ def test_the_report_reads_files_through_records_alone() -> None:
     assert [place.partition(":")[0] for place in opened] == ["page.py"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

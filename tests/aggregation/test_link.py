@@ -64,6 +64,7 @@ def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, numb
     return base + codec.decode(coded, key[None], SIZES)[0]
 
 
+@pytest.mark.sampled
 @EVERY
 @pytest.mark.parametrize("codec", thinned(FINE, FINE[:1]), ids=label)
 def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
@@ -138,6 +139,7 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
     assert (aggregator.link.wrapped > 0) == (codec == COARSE[0])
 
 
+@pytest.mark.sampled
 @EVERY
 @pytest.mark.parametrize("codec", thinned(THREE, THREE[:1]), ids=label)
 def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None:
@@ -150,6 +152,7 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     assert not torch.equal(moments[-1].server, Problem(name, 1).alone[-1].server)
 
 
+@pytest.mark.sampled
 @EVERY
 def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
     spec = setting(name)

@@ -82,6 +82,7 @@ def as_it_is(folder: Path) -> None:
     assert (folder / SPEC).is_file()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "prepare"),
     [

@@ -14,6 +14,7 @@ SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3")
 COMMANDS = ("steps", "alpha", "bound", "complexity", "learning-rate", "advise")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS)
 def test_words_and_one_document(command: str, favano: Program) -> None:  # noqa: F811
     code, out, err = favano("theory", command, *SMALL)
@@ -35,6 +36,7 @@ def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
     assert json.loads(out)["problem"]["smoothness"] == estimates["smoothness"]["value"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -118,6 +120,7 @@ def test_the_table_of_all_methods_takes_no_method(favano: Program) -> None:  # n
     assert "No such option" in err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [["theory", "complexity"], ["theory", "bound"], ["plan"]])
 @pytest.mark.parametrize("width", [40, 60])
 def test_no_number_is_cut_on_a_narrow_screen(

@@ -17,6 +17,7 @@ def marked(name: str) -> object:
     return pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [marked(name) for name in RUNS])
 def test_a_run_gives_what_was_recorded(name: str) -> None:
     """Its schedule on every machine, all it writes on the machine of the record."""

@@ -57,6 +57,7 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(name, seed)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("capacity", thinned([1, 3, 50], [3]))
 @EVERY
 def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
@@ -71,6 +72,7 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     assert runs.kept == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", thinned([(1, 1), (3, 2), (50, 2)], [(3, 2)]), ids=str)
 @EVERY
 def test_stacks_and_products_equal_the_plain_loop(name: str, size: tuple[int, int]) -> None:
@@ -267,6 +269,7 @@ def every_third(run: int, version: int) -> bool:
     return version % 3 == 2
 
 
+@pytest.mark.sampled
 @EVERY
 def test_updates_between_two_evaluations_may_be_made_at_once(
     name: str, monkeypatch: pytest.MonkeyPatch

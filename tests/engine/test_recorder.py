@@ -295,6 +295,7 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
     return recorder.rows()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", list(our_methods()))
 @given(data=st.data(), seed=st.integers(0, 1000))
 @settings(max_examples=12)
@@ -330,6 +331,7 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
         assert counts[0] == counts[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("end", ["loop", "engine", "stacks"])
 @pytest.mark.parametrize(
     ("name", "keys"),

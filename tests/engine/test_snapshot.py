@@ -94,6 +94,7 @@ def later(case: Problem, version: int) -> Sequence[Seen]:
     return [first._replace(refused=[]), *rest]
 
 
+@pytest.mark.sampled
 @WAYS
 @EVERY
 def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:

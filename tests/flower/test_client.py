@@ -65,6 +65,7 @@ def simulated(local: LocalTraining, dtype: torch.dtype, *, corrected: bool) -> L
     return LoopTrainer(model, task, local.rule(corrected=corrected))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
     "local",

@@ -264,6 +264,7 @@ class Replayer:
         return reply_message(read_reply(self.first), reply)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("tamper", "reason"),
     [

@@ -161,6 +161,7 @@ def seen(method: str, liar: Node | str | None, rounds: int = 40, **changes: Any)
     return Seen(result, lengths[0][-1], lengths[1], status["clients"][LIAR]["weight"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("liar", LIARS)
 @pytest.mark.parametrize("method", METHODS)
 def test_no_node_moves_the_model_by_more_than_three_times_the_median(
@@ -172,6 +173,7 @@ def test_no_node_moves_the_model_by_more_than_three_times_the_median(
     assert outcome.result.refusals == 0 or set(refusals(outcome.result)) == {LIAR}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("liar", ["one step", "ten empty client updates", "a hundred times"])
 @pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
 def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:

@@ -114,6 +114,7 @@ def federation(
     return said
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "keys",
     [

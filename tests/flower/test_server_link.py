@@ -55,6 +55,7 @@ PAIRS = [(name, codec) for name in METHODS for codec in CODECS]
 EACH_ONCE = [(name, codec) for name, codec in PAIRS if name == "favano" or codec == CODECS[0]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pair", thinned(PAIRS, EACH_ONCE), ids=" ".join)
 def test_the_simulator_makes_the_same_model_behind_a_codec(pair: tuple[str, str]) -> None:
     name, codec = pair
@@ -89,6 +90,7 @@ def test_a_version_is_not_sent_twice_to_one_client(codec: str) -> None:
     assert diverges(strategy, result).equal
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("codec", ["none", "qsgd:5", "lattice:9:0.001"])
 @pytest.mark.parametrize("buffers", ["average", "local"])
 def test_answers_without_steps_are_packed_like_any_other(codec: str, buffers: str) -> None:
@@ -194,6 +196,7 @@ def test_a_packed_answer_of_another_length_is_refused() -> None:
     assert diverges(strategy, result).equal
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["favano", "fedasync", "scaffold"])
 @pytest.mark.parametrize("codec", ["qsgd:8", "lattice:12:0.001"])
 def test_a_killed_server_still_knows_what_clients_have(

@@ -52,6 +52,7 @@ def trained(**keys: Any) -> LocalTraining:
     return LocalTraining(4, training=TrainingPart(**keys))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
 def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
     strategy = strategy_of(name)
@@ -68,6 +69,7 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
         strategy_of("asyncfeded")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "changes",
     [

@@ -132,6 +132,7 @@ def same(result: Result, other: Result) -> None:
             assert str(getattr(mine, key)) == str(getattr(theirs, key)), key
 
 
+@pytest.mark.sampled
 @EVERY
 def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: Path) -> None:
     spec, notes = variant(SHORT, {**VARIANTS[name], "seeds": 2}), Notes()
@@ -183,6 +184,7 @@ def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> Non
     assert whole.models[0]["mask"].isinf().any()
 
 
+@pytest.mark.sampled
 @EVERY
 def test_a_longer_horizon_goes_on_at_the_end(name: str, digits: Samples, tmp_path: Path) -> None:
     spec, notes = variant(SHORT, VARIANTS[name]), Notes()

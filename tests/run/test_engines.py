@@ -107,6 +107,7 @@ def test_a_seed_is_the_same_whoever_shares_the_lanes(
 QUICK = {"favano", "quafl", "asofed", "asyncfeded"}
 
 
+@pytest.mark.sampled
 @FORKS
 @pytest.mark.parametrize(
     "name",

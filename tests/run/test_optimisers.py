@@ -65,6 +65,7 @@ def losses(name: str, engine: str, device: str = "cpu") -> list[float]:
     return [row.loss for row in favano.simulate("favano-delta", problem(), FLEET, **given).rows]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", EVERY)
 def test_lanes_of_a_cpu_equal_the_loop_to_the_bit(name: str) -> None:
     lanes = losses(name, "lanes")

@@ -50,6 +50,7 @@ def simulated(
     return favano.simulate(algorithm, given, FLEET, **keys)
 
 
+@pytest.mark.sampled
 @TYPES
 @pytest.mark.parametrize("algorithm", ["favano", "fedbuff", "scaffold"])
 def test_a_run_computes_with_the_type_of_network_and_inputs(

@@ -140,6 +140,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient_trace.GradientTrace, "_pays", lambda *_: True)
 
 
+@pytest.mark.sampled
 @ENTRIES
 def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if entry.refusal:
@@ -173,6 +174,7 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 TRAINED = [entry for entry in ZOO if not entry.refusal]
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize(
     "entry", thinned(TRAINED, TRAINED[::4]), ids=[entry.name for entry in TRAINED]

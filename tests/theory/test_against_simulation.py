@@ -360,6 +360,7 @@ FLEETS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("selected", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
 @pytest.mark.parametrize("fleet", FLEETS)
 @pytest.mark.parametrize("method", METHODS, ids=lambda keys: "-".join(map(str, keys.values())))

@@ -157,6 +157,7 @@ INSIDE = [transformer, attention, attention_with_weights, causal, lstm, gru, rnn
 NETWORKS = [hidden, in_place, channels, scaled, ByHand, *INSIDE]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", NETWORKS)
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 @pytest.mark.parametrize("capacity", [1, 5])
@@ -190,6 +191,7 @@ def checked(make: Callable[[], nn.Module]) -> FlatModel:
     return model
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", NETWORKS)
 def test_a_trace_ends_where_autograd_ends(
     make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch

@@ -122,6 +122,7 @@ def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
     return FlatModel(network(), device="cpu", dtype=dtype)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(  # every two of them together
     ("dtype", "loss", "proximal"),
     [

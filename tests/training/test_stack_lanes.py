@@ -265,6 +265,7 @@ def check_equal(
     check_ends(lanes, both, shifted(start), correction)
 
 
+@pytest.mark.sampled
 @CASES
 @pytest.mark.parametrize("capacity", [1, 3, 16])
 def test_lanes_equal_the_loop(
@@ -352,6 +353,7 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
     check_ends(lanes, both, starts, corrections(start[:parameters], corrected))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("make", [perceptron, with_batch_norm])
 @pytest.mark.parametrize("rules", MEMORIES.values(), ids=MEMORIES)
 @pytest.mark.parametrize("capacity", [1, 3, 16])
@@ -362,6 +364,7 @@ def test_clients_with_a_memory_share_lanes(
     check_memories(make, rules, capacity, "cpu")
 
 
+@pytest.mark.sampled
 @EVERY_NETWORK
 @EVERY_OPTIMISER
 @MADE_BY
@@ -430,6 +433,7 @@ RECIPES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 @pytest.mark.parametrize(("make", "raw"), [(perceptron, False), (perceptron, True), (deeper, True)])
 @pytest.mark.parametrize("capacity", thinned([1, 5], [5]))
@@ -440,6 +444,7 @@ def test_quantised_lanes_equal_the_loop(
     check_equal(make, raw, functional.cross_entropy, 0.5, capacity, "cpu", recipe=recipe)
 
 
+@pytest.mark.sampled
 @CASES
 @pytest.mark.parametrize("launches", [5, 12])
 def test_refilling_may_wait(
