@@ -22,8 +22,7 @@ def spec_of(**keys: object) -> Spec:
 
 def read_spec(path: Path) -> Spec:
     """The specification in a file, of its first method."""
-    file = read_config(path)
-    return make_spec({**file.shared, **(file.methods[0] if file.methods else {})})
+    return make_spec(read_config(path).first)
 
 
 def unchained(rows: Iterable[Row]) -> list[Row]:

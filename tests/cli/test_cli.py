@@ -130,7 +130,9 @@ def test_brackets_and_colons_are_shown_as_they_are(favano: Program, tmp_path: Pa
 
 
 def test_configuration_and_flags(favano: Program, tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text('algorithm = "fedavg"\nclients = 10\nselected = 3\n')
+    (tmp_path / "run.toml").write_text(
+        'fleet.clients = 10\nclock.selected = 3\nmethod.name = "fedavg"\n'
+    )
     code, out, err = favano("plan", "run.toml", "--horizon", "900", "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)

@@ -121,8 +121,6 @@ def test_details_are_shown_beside_what_they_belong_to(
 def test_a_file_names_the_methods_too(favano: Program, tmp_path: Path) -> None:
     (tmp_path / "runs.toml").write_text('[[method]]\nname = "fedbuff"\n')
     assert "Method fedbuff" in groups(help_of(favano, "run", "runs.toml"))
-    (tmp_path / "flat.toml").write_text('algorithm = "quafl"\n')
-    assert "Method quafl" in groups(help_of(favano, "run", "flat.toml"))
 
 
 def test_the_flags_of_a_method_in_a_file(favano: Program) -> None:

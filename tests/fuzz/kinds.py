@@ -187,11 +187,9 @@ def _own_method(path: Path) -> object:
 
 KINDS: Mapping[str, Kind] = {
     "specification-tables": Kind("specification/tables.toml", _specification, named=""),
-    "specification-flat": Kind("specification/flat.toml", _specification, named=""),
-    "specification-listed": Kind("specification/listed.toml", _specification, named=""),
+    "specification-quantised": Kind("specification/quantised.toml", _specification, named=""),
     "specification-own": Kind("specification/own.toml", _specification, named=""),
     "comparison-tables": Kind("specification/tables.toml", _compared, named=""),
-    "comparison-listed": Kind("specification/listed.toml", _compared, named=""),
     "own-method": Kind("specification/own.py", _own_method, named=""),
     "trace": Kind("fleet/trace.csv", _trace),
     "split-npy": Kind("split/split.npy", _split),

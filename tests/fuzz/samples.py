@@ -75,31 +75,19 @@ reweight = "none"
 name = "fedbuff"
 buffer = 2
 """,
-    "flat.toml": """
-algorithm = "fedbuff"
-clients = 9
-selected = 3
-local_steps = 4
-horizon = 60
+    "quantised.toml": """
+fleet.clients = 9
+clock.selected = 3
+training = {local_steps = 4, quantise = "luq", weight_bits = 3}
+run = {horizon = 60, seeds = 2}
+[method]
+name = "fedbuff"
 max_staleness = 5
-quantise = "luq"
-weight_bits = 3
-seeds = 2
-""",
-    "listed.toml": """
-algorithms = ["favano", "fedasync", "asyncfeded"]
-clients = 9
-selected = 3
-local_steps = 4
-horizon = 60
-[set.fedasync]
-mixing = 0.5
-staleness = "polynomial:0.5"
 """,
     "own.toml": """
-clients = 9
-selected = 3
-horizon = 60.0
+fleet.clients = 9
+clock.selected = 3
+run.horizon = 60.0
 [[method]]
 name = "own.py:Half"
 share = 0.25

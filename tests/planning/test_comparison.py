@@ -25,9 +25,8 @@ def names_of(specs: list[Spec]) -> list[str]:
 def test_files_and_flags() -> None:
     file = config_of(
         {
-            "clients": 20,
-            "algorithms": ["favano", "quafl"],
-            "set": {"quafl": {"rate_scale": "none"}},
+            "fleet": {"clients": 20},
+            "method": [{"name": "favano"}, {"name": "quafl", "rate_scale": "none"}],
         }
     )
     specs = comparison(file.shared, chosen(file.methods, []), ["quafl.dampening=true"])

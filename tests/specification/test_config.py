@@ -1,4 +1,4 @@
-"""Specifications in TOML files: tables, methods, and flat files of release 0.1."""
+"""Specifications in TOML files: tables and methods."""
 
 from __future__ import annotations
 
@@ -128,8 +128,6 @@ label = "A"
 [[method]]
 name = "fedbuff"
 label = "B"
-
-[set.B]
 buffer = 7
 """)
     assert [method.get("buffer") for method in config.methods] == [None, 7]
@@ -140,10 +138,10 @@ buffer = 7
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[fleet]\nlearning_rate = 0.1\n", r"learning_rate=0.1: belongs into \[training\]$"),
-        ("[run]\nclients = 3\n", r"clients=3: belongs into \[fleet\]$"),
-        ("[problem]\nselected = 3\n", r"selected=3: belongs into \[clock\]$"),
-        ("[training]\nbuffer = 3\n", r"buffer=3: belongs into \[\[method\]\]$"),
+        ("[fleet]\nlearning_rate = 0.1\n", r"learning_rate=0.1: belongs in \[training\]$"),
+        ("[run]\nclients = 3\n", r"clients=3: belongs in \[fleet\]$"),
+        ("[problem]\nselected = 3\n", r"selected=3: belongs in \[clock\]$"),
+        ("[training]\nbuffer = 3\n", r"buffer=3: belongs in \[\[method\]\]$"),
         ("[fleet]\nclinets = 3\n",
          r"clinets=3: unknown key of \[fleet\]; did you mean clients\?$"),
         ("[fleets]\nclients = 3\n",
@@ -152,16 +150,13 @@ buffer = 7
         ("fleet = 3\n", r"fleet=3: need a table, as \[fleet\]$"),
         ('method = "favano"\n', r"method=favano: need tables, as \[\[method\]\]$"),
         ("[[method]]\nbuffer = 3\n", r"method=\{'buffer': 3\}: need the name of the method$"),
-        ("set = 3\n", r"set=3: need a table per method, as \[set.fedbuff\]$"),
-        ("[set]\nfedbuff = 3\n", r"set=\{'fedbuff': 3\}: need a table per method"),
-        ("horizon = 50\n[run]\nhorizon = 60\n",
-         r"horizon=60: is given in \[run\] and at the top of the file; leave one of them out$"),
-        ('[[method]]\nname = "fedbuff"\nbuffer = 3\n[set.fedbuff]\nbuffer = 4\n',
-         r"buffer=4: is given in \[set.fedbuff\] and \[\[method\]\]; leave one of them out$"),
+        ("clients = 40\n", r"clients=40: belongs in \[fleet\]$"),
+        ("buffer = 3\n", r"buffer=3: belongs in \[\[method\]\]$"),
+        ('algorithm = "fedavg"\n', r"algorithm=fedavg: belongs in \[\[method\]\], as name$"),
+        ("clinets = 3\n", r"clinets=3: unknown key; did you mean clients\?$"),
+        ("fleets = 3\n", r"fleets=3: unknown key; did you mean fleet\?$"),
         ('[[method]]\nname = "fedbuff"\nalgorithm = "favano"\n',
-         r"algorithm=favano: is given in \[\[method\]\] with name=fedbuff; leave one of them out$"),
-        ('algorithms = ["favano"]\n[set.fedbuff]\nbuffer = 3\n',
-         "set=fedbuff: not compared; need one of favano$"),
+         r"algorithm=favano: is given in \[\[method\]\] with name=fedbuff; remove one of them$"),
     ],
 )  # fmt: skip
 def test_refused(text: str, message: str) -> None:
@@ -177,7 +172,6 @@ def test_refused(text: str, message: str) -> None:
          r"bufer=3: unknown key; did you mean buffer\?$"),
         ('[[method]]\nname = "fedavg"\nbuffer = 3\n',
          "buffer=3: is a key of fedbuff, not of fedavg$"),
-        ("clinets = 10\n", r"clinets=10: unknown key; did you mean clients\?$"),
         ("[fleet]\nclients = 0\n", "clients=0: need greater than or equal to 1$"),
         ('[problem]\ndataset = "own"\n', "dataset=own: own data can only be run from Python$"),
         ('[problem]\nmodel = "own"\n', "model=own: own networks can only be run from Python$"),
@@ -204,45 +198,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_true_is_no_number(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^horizon=True: need a number, not true or false$"):
         spec_from(write(tmp_path, "[run]\nhorizon = true\n"), {})
-
-
-def test_flat_files_of_release_0_1_are_read(tmp_path: Path) -> None:
-    flat = 'algorithm = "fedbuff"\nclients = 40\nselected = 8\nbuffer = 3\nhorizon = 70\n'
-    spec = spec_from(write(tmp_path, flat), {})
-    assert (spec.name, spec.fleet.clients, spec.keys["buffer"]) == ("fedbuff", 40, 3)
-    assert spec_from(write(tmp_path, "clients = 40\n"), {}).name == "favano"
-    other = spec_from(write(tmp_path, "clients = 40\n"), {"algorithm": "fedavg"})
-    assert (other.name, other.fleet.clients) == ("fedavg", 40)
-
-
-def test_flat_comparisons_of_release_0_1_are_read() -> None:
-    config = parsed("""
-clients = 40
-algorithms = ["favano", "fedbuff"]
-
-[set.fedbuff]
-buffer_mode = "block"
-""")
-    assert config.shared == {"clients": 40}
-    assert config.methods == (
-        {"algorithm": "favano"},
-        {"algorithm": "fedbuff", "buffer_mode": "block"},
-    )
-    assert parsed('algorithms = "favano,quafl"\n').methods == (
-        {"algorithm": "favano"},
-        {"algorithm": "quafl"},
-    )
-
-
-def test_what_0_1_filled_in_for_idle_modes_of_fedbuff_is_left_out() -> None:
-    """It wrote how many clients would be at work in another mode."""
-    keys = 'algorithm = "fedbuff"\nbuffer_mode = "block"\nselected = 6\nconcurrency = {}\n'
-    assert "concurrency" not in parsed(keys.format(6)).shared
-    for mode in ("", '"concurrency"'):  # where it means something, it stays
-        text = keys.replace('buffer_mode = "block"\n', f"buffer_mode = {mode}\n" if mode else "")
-        assert parsed(text.format(6)).shared["concurrency"] == 6
-    with pytest.raises(BadInput, match=r"^concurrency=5: goes with buffer_mode=concurrency"):
-        make_spec(parsed(keys.format(5)).shared)
 
 
 @pytest.mark.parametrize("name", list(our_methods()))

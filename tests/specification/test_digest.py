@@ -1,4 +1,4 @@
-"""Names of runs last: results of release 0.1 are still recognised."""
+"""Names of runs last: committed results are recognised."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.options import options_of
-from favano.run.result_folder import check_folder
 from favano.specification.digest import asked_digest, flat_keys, run_digest, server_rate
 from favano.specification.presets import resolve
 from favano.specification.spec import changed, make_spec, part_options
 from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.request import Request
-from tests.specs import complete, read_spec
+from tests.specs import complete
 
 SEARCH = Request(device="cuda", seeds=3, readings=("all",), tune=True)
 SCALED = Request(scale=0.1, seeds=2)
@@ -54,7 +52,7 @@ MOSTLY_FAST, MOSTLY_SLOW = "non-iid-2/3-fast", "non-iid-1/9-fast"
          "3fa1123dafb0588c"),
     ],
 )  # fmt: skip
-def test_the_papers_runs_have_the_digests_of_release_0_1(
+def test_the_papers_runs_keep_their_digests(
     experiment: str, request_: Request, part: str, reading: str, column: str, method: str,
     seed: int, digest: str,
 ) -> None:  # fmt: skip
@@ -68,199 +66,29 @@ def test_the_papers_runs_have_the_digests_of_release_0_1(
     assert actual == digest
 
 
-# What release 0.1 wrote into `spec.toml` for any method on the digits.
-SETTING = """
-dataset = "digits"
-split = "two-class"
-model = "perceptron"
-clients = 30
-selected = 6
-local_steps_unit = "steps"
-fast_fraction = 0.6666666666666666
-fast_mean = 2.0
-slow_mean = 16.0
-step_law = "geometric"
-speed_rounding = "nearest"
-speed_order = "random"
-waiting_time = 4.0
-interaction_time = 3.0
-interruption = "redraw"
-starts_at_zero = false
-idle_in_interaction = false
-strict_ties = false
-overrun = false
-step_count = "durations"
-learning_rate = 0.5
-rate_decay = false
-batch_size = 32
-batch_order = "epoch"
-horizon = 3000.0
-codec_dither = false
-normalise = false
-holdout = 0
-data_fraction = 1.0
-seeds = 1
-seed = 0
-evaluate_every = 50.0
-variance = "start"
-track_bound = false
-buffers = "average"
-non_finite = "stop"
-device = "cpu"
-precision = "tf32"
-kernels = "auto"
-"""
-PLAIN = 'codec = "none"\nquantise = "none"\n'
-STEPS = "local_steps = 20\n"
-FAVANO = """
-algorithm = "favano"
-rate_scale = "none"
-reweight = "stochastic"
-weights = "exact"
-given_weights = []
-"""
-BUFFER = """
-algorithm = "fedbuff"
-server_learning_rate = 1.0
-rate_scale = "none"
-distinct = false
-flush_at_end = false
-"""
-BLOCK = 'buffer = 5\nstaleness = "polynomial:0.5"\nconcurrency = 6\n'
-ASYNCSGD = 'gradients_per_job = 1\nlatency = "client"\n'
-LUQ = """
-codec = "none"
-quantise = "luq"
-weight_bits = 3
-activation_bits = 3
-quantised_gradients = "neural"
-gradient_levels = 7
-gradient_samples = 1
-quantised_layers = "inner"
-quantiser_grid = "sawb"
-clipped_gradients = "pass"
-evaluate_with = "quantised"
-"""
-LATTICE = 'codec = "lattice"\ncodec_bits = 14\ncodec_scale = 0.0001\nquantise = "none"\n'
-OLD: list[tuple[dict[str, object], str, str]] = [
-    ({}, FAVANO + STEPS + PLAIN, "029408490e3e2da0"),
-    ({"quantise": "luq"}, FAVANO + STEPS + LUQ, "2c89de51f9ecc15a"),
-    ({"codec": "lattice"}, FAVANO + STEPS + LATTICE, "22cf25bae490edef"),
-    ({"algorithm": "quafl"}, STEPS + PLAIN + """
-algorithm = "quafl"
-rate_scale = "selected"
-client_averaging = true
-server_averaging = true
-dampening = false
-""", "7bc52c61905c03fa"),
-    ({"algorithm": "fedavg", "deadline": 30, "at_deadline": "take"}, STEPS + PLAIN + """
-algorithm = "fedavg"
-round_time = "sum"
-deadline = 30.0
-at_deadline = "take"
-drop_last = false
-server_learning_rate = 1.0
-sample_weights = false
-""", "926358b8ad670297"),
-    ({"algorithm": "fedprox"}, STEPS + PLAIN + """
-algorithm = "fedprox"
-round_time = "sum"
-at_deadline = "drop"
-drop_last = false
-server_learning_rate = 1.0
-proximal = 0.01
-sample_weights = false
-""", "746a78c028e6d368"),
-    ({"algorithm": "fedbuff"}, BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "concurrency"\n',
-     "c898a600078e500f"),
-    ({"algorithm": "fedbuff", "buffer_mode": "block"},
-     BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "block"\n', "a85301dd11b1b435"),
-    ({"algorithm": "fedbuff", "buffer_mode": "reset"},
-     BUFFER + BLOCK + STEPS + PLAIN + 'buffer_mode = "reset"\n', "3fec8418e020694f"),
-    ({"algorithm": "fedbuff", "buffer": 3, "concurrency": 4, "staleness": "constant"},
-     BUFFER + STEPS + PLAIN + """
-buffer = 3
-staleness = "constant"
-concurrency = 4
-buffer_mode = "concurrency"
-""", "f92a9fd5f1a9bcbd"),
-    ({"algorithm": "asyncsgd"}, ASYNCSGD + STEPS + PLAIN + """
-algorithm = "asyncsgd"
-server_learning_rate = 0.16666666666666666
-concurrency = 6
-assignment = "uniform"
-delays = "none"
-""", "92d0d4439e05a5a4"),
-    ({"algorithm": "asyncsgd", "assignment": "same"}, ASYNCSGD + STEPS + PLAIN + """
-algorithm = "asyncsgd"
-server_learning_rate = 0.03333333333333333
-concurrency = 30
-assignment = "same"
-delays = "none"
-""", "830e97465b1080c6"),
-    ({"algorithm": "asyncsgd-adaptive"}, ASYNCSGD + STEPS + PLAIN + """
-algorithm = "asyncsgd-adaptive"
-server_learning_rate = 0.03333333333333333
-concurrency = 30
-assignment = "same"
-delays = "scale"
-""", "b5ac402c38bdf23a"),
-    ({"algorithm": "fedasync"}, STEPS + PLAIN + """
-algorithm = "fedasync"
-proximal = 0.005
-staleness = "polynomial:0.5"
-concurrency = 30
-latency = "client"
-mixing = 0.6
-halve_mixing_at = 800
-""", "c0f75f060da4c30a"),
-    ({"algorithm": "asyncfeded"}, PLAIN + """
-algorithm = "asyncfeded"
-local_steps = 10
-server_learning_rate = 1.0
-latency = "client"
-distance_offset = 1.0
-distance_target = 3.0
-distance_gain = 1.0
-most_local_steps = 100
-""", "91c4595553ed75cf"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("keys", "own", "digest"), OLD)
-def test_a_folder_of_release_0_1_is_the_same_run(
-    keys: dict[str, object], own: str, digest: str, tmp_path: Path
-) -> None:
-    """It filled in options that are now left to the method, and wrote them down."""
-    file = tmp_path / "spec.toml"
-    file.write_text(SETTING + own, encoding="utf-8")
-    spec = complete(**keys)
-    assert run_digest(spec) == digest
-    check_folder(tmp_path, spec)
-    again = resolve(read_spec(file))
-    assert run_digest(again) == digest
-    check_folder(tmp_path, again)
-    with pytest.raises(BadInput, match=r"already holds another run \(differs in seed\)"):
-        check_folder(tmp_path, complete(**keys, seed=1))
-
-
 @pytest.mark.parametrize(
-    ("keys", "update", "differing"),
+    ("keys", "digest"),
     [
-        ({"algorithm": "fedbuff"}, {"concurrency": 5}, "concurrency"),
-        ({"algorithm": "fedbuff", "buffer_mode": "block"}, {"buffer": 4}, "buffer"),
-        ({"algorithm": "asyncsgd"}, {"server_learning_rate": 0.2}, "server_learning_rate"),
-        ({"algorithm": "asyncsgd"}, {"concurrency": 3}, "concurrency, server_learning_rate"),
-        ({"algorithm": "asyncfeded"}, {"most_local_steps": 50}, "most_local_steps"),
+        ({}, "029408490e3e2da0"),
+        ({"quantise": "luq"}, "2c89de51f9ecc15a"),
+        ({"codec": "lattice"}, "22cf25bae490edef"),
+        ({"algorithm": "quafl"}, "7bc52c61905c03fa"),
+        ({"algorithm": "fedavg", "deadline": 30, "at_deadline": "take"}, "926358b8ad670297"),
+        ({"algorithm": "fedprox"}, "746a78c028e6d368"),
+        ({"algorithm": "fedbuff"}, "c898a600078e500f"),
+        ({"algorithm": "fedbuff", "buffer_mode": "block"}, "a85301dd11b1b435"),
+        ({"algorithm": "fedbuff", "buffer_mode": "reset"}, "3fec8418e020694f"),
+        ({"algorithm": "fedbuff", "buffer": 3, "concurrency": 4, "staleness": "constant"},
+         "f92a9fd5f1a9bcbd"),
+        ({"algorithm": "asyncsgd"}, "92d0d4439e05a5a4"),
+        ({"algorithm": "asyncsgd", "assignment": "same"}, "830e97465b1080c6"),
+        ({"algorithm": "asyncsgd-adaptive"}, "b5ac402c38bdf23a"),
+        ({"algorithm": "fedasync"}, "c0f75f060da4c30a"),
+        ({"algorithm": "asyncfeded"}, "91c4595553ed75cf"),
     ],
-)
-def test_another_run_of_release_0_1_is_told_apart(
-    keys: dict[str, object], update: dict[str, object], differing: str, tmp_path: Path
-) -> None:
-    (own,) = (text for asked, text, _ in OLD if asked == keys)
-    (tmp_path / "spec.toml").write_text(SETTING + own, encoding="utf-8")
-    with pytest.raises(BadInput, match=rf"already holds another run \(differs in {differing}\)"):
-        check_folder(tmp_path, complete(**keys, **update))
+)  # fmt: skip
+def test_runs_on_the_digits_keep_their_digests(keys: dict[str, object], digest: str) -> None:
+    assert run_digest(complete(**keys)) == digest
 
 
 def test_every_key_of_a_run_makes_another_digest() -> None:

@@ -165,7 +165,7 @@ def test_in_a_comparison_one_method_must_look_at_a_key() -> None:
 
 def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
-    file.write_text('algorithm = "fedavg"\nmixing = 0.3\n', encoding="utf-8")
+    file.write_text('[method]\nname = "fedavg"\nmixing = 0.3\n', encoding="utf-8")
     with pytest.raises(BadInput, match=r"^mixing=0.3: is a key of fedasync, not of fedavg$"):
         spec_from(file, {})
 

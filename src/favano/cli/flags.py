@@ -242,15 +242,9 @@ def _named(args: Sequence[str]) -> dict[str, Path | None]:
             value = value if equals else "".join(args[place + 1 : place + 2])
             asked += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
     files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
-    listed = [
-        (path, table) for path, file in files.items() for table in (*file.methods, file.shared)
-    ]
-    by_file = {str(table[ALGORITHM]): path for path, table in listed if ALGORITHM in table}
-    labels = {
-        str(table[LABEL]): str(table[ALGORITHM])
-        for _, table in listed
-        if {LABEL, ALGORITHM} <= table.keys()
-    }
+    listed = [(path, method) for path, file in files.items() for method in file.methods]
+    by_file = {str(method[ALGORITHM]): path for path, method in listed}
+    labels = {str(method.get(LABEL)): str(method[ALGORITHM]) for _, method in listed}
     names = [labels.get(name, name) for name in asked if name] or list(by_file)
     return {name: None if name in asked else by_file[name] for name in names}
 

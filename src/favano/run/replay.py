@@ -190,8 +190,7 @@ def replayed(
 
 def read_spec(path: Path) -> Spec:
     """The complete specification in a file."""
-    file = read_config(path)
-    return resolve(make_spec({**file.shared, **(file.methods[0] if file.methods else {})}))
+    return resolve(make_spec(read_config(path).first))
 
 
 def _trainer(

@@ -108,7 +108,7 @@ def is_longer(folder: Path, spec: Spec) -> bool:
     names = differing_keys(held, asked)
     if not names or not set(names) <= _LENGTHS:
         return False
-    said = {**held.shared, **(held.methods[0] if held.methods else {})}
+    said = held.first
     if not all(name in said for name in names):
         return False
     before = make_spec({name: said[name] for name in names}).run

@@ -170,8 +170,7 @@ def _read_folder(folder: Path, methods: Methods, execute: bool) -> StoredResult:
     for name in FILES:
         there = (folder / name).is_file()
         require(there or name == MODEL, "folder", folder, f"holds no {name}; {_ALL_FILES}")
-    config = read_config(folder / SPEC)
-    keys = {**config.shared, **(config.methods[0] if config.methods else {})}
+    keys = read_config(folder / SPEC).first
     summary = read_file(folder / SUMMARY, summary_from_json)
     names = (SPEC, HISTORY, SUMMARY, BOUND, PARTICIPATION)
     return StoredResult(

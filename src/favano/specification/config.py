@@ -1,7 +1,6 @@
 """Specifications in TOML files: a table per part, and one or more methods.
 
-The same file serves one run, of its first method, and a comparison of all of them. Keys may also
-stand at the top, without tables, as in release 0.1.
+The same file serves one run, of its first method, and a comparison of all of them.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from favano.errors import BadInput, require
 from favano.file_sizes import read_limited
 from favano.methods import all_methods
 from favano.options import did_you_mean, options_of
-from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec
+from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, part_options
 
-METHOD, NAME, SET = "method", "name", "set"
-_LISTED = "algorithms"  # of release 0.1
+METHOD, NAME = "method", "name"
 
 Keys = dict[str, object]
 
@@ -29,6 +27,11 @@ class Config:
 
     shared: Keys = field(default_factory=dict)
     methods: tuple[Keys, ...] = ()
+
+    @property
+    def first(self) -> Keys:
+        """The keys of one run, of the first method."""
+        return {**self.shared, **(self.methods[0] if self.methods else {})}
 
 
 def read_config(path: Path | None) -> Config:
@@ -52,46 +55,31 @@ def read_config(path: Path | None) -> Config:
 def config_of(table: Mapping[str, object]) -> Config:
     """The keys of a parsed file."""
     shared: Keys = {}
-    for key, value in table.items():
-        if key in PARTS:
-            _check_part(key, value)
+    for part, value in table.items():
+        if part in PARTS:
+            require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
             assert isinstance(value, dict)
-            _need_once(value, table, f"[{key}]", "at the top of the file")
+            for key in value:
+                require(key in options_of(PARTS[part]), key, value[key], _place(key, part))
             shared |= value
-        elif key not in (METHOD, SET, _LISTED):
-            if isinstance(value, dict):
-                known = did_you_mean(key, [*PARTS, METHOD])
-                raise BadInput("config", key, f"unknown table; {known}")
-            shared[key] = value
-    return Config(_without_idle_key(shared), tuple(_methods(table)))
+        elif isinstance(value, dict) and part != METHOD:
+            known = did_you_mean(part, [*PARTS, METHOD])
+            raise BadInput("config", part, f"unknown table; {known}")
+        else:
+            require(part == METHOD, part, value, _place(part))
+    return Config(shared, tuple(_methods(table)))
 
 
-def _without_idle_key(shared: Keys) -> Keys:
-    """The same without a key that 0.1 filled in for modes of FedBuff that do not look at it."""
-    mode, filled = shared.get("buffer_mode", "concurrency"), shared.get("concurrency")
-    idle = mode != "concurrency" and filled is not None and filled == shared.get("selected")
-    return {key: value for key, value in shared.items() if key != "concurrency" or not idle}
-
-
-def _need_once(keys: Keys, others: Mapping[str, object], place: str, other: str) -> None:
-    """Refuse a key that is in another place of the file, too."""
-    for key, value in keys.items():
-        rule = f"is given in {place} and {other}; leave one of them out"
-        require(key not in others, key, value, rule)
-
-
-def _check_part(part: str, value: object) -> None:
-    """Refuse a key in a table that it does not belong to."""
-    require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
-    assert isinstance(value, dict)
-    for key in value:
-        owner = next((name for name, kind in PARTS.items() if key in options_of(kind)), None)
-        rule = f"unknown key of [{part}]; {did_you_mean(key, options_of(PARTS[part]))}"
-        if owner is not None:
-            rule = f"belongs into [{owner}]"
-        elif any(key in options_of(kind) for kind in all_methods().values()):
-            rule = f"belongs into [[{METHOD}]]"
-        require(owner == part, key, value[key], rule)
+def _place(key: str, part: str | None = None) -> str:
+    """Where a key belongs that is in another table, or in none."""
+    for owner, kind in PARTS.items():
+        if key in options_of(kind):
+            return f"belongs in [{owner}]"
+    own = {name for kind in all_methods().values() for name in options_of(kind)}
+    if key in (ALGORITHM, LABEL) or key in own:
+        return f"belongs in [[{METHOD}]]" + (f", as {NAME}" if key == ALGORITHM else "")
+    known = options_of(PARTS[part]) if part else [*PARTS, METHOD, *part_options()]
+    return f"unknown key{f' of [{part}]' if part else ''}; {did_you_mean(key, known)}"
 
 
 def _methods(table: Mapping[str, object]) -> list[Keys]:
@@ -101,26 +89,14 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
     right = isinstance(listed, list) and all(isinstance(item, dict) for item in listed)
     require(right, METHOD, given, f"need tables, as [[{METHOD}]]")
     assert isinstance(listed, list)
-    methods: list[Keys] = []
     for entry in listed:
         require(NAME in entry, METHOD, entry, f"need the {NAME} of the method")
-        rule = f"is given in [[{METHOD}]] with {NAME}={entry[NAME]}; leave one of them out"
+        rule = f"is given in [[{METHOD}]] with {NAME}={entry[NAME]}; remove one of them"
         require(ALGORITHM not in entry, ALGORITHM, entry.get(ALGORITHM), rule)
-        methods.append({ALGORITHM if key == NAME else key: value for key, value in entry.items()})
-    names = table.get(_LISTED, [])
-    words = names if isinstance(names, list) else str(names).split(",")
-    methods += [{ALGORITHM: str(name)} for name in words]
-    own = table.get(SET, {})
-    tables = isinstance(own, dict) and all(isinstance(item, dict) for item in own.values())
-    require(tables, SET, own, "need a table per method, as [set.fedbuff]")
-    assert isinstance(own, dict)
-    for name, keys in own.items():
-        known = [str(named.get(LABEL) or named[ALGORITHM]) for named in methods]
-        require(name in known, SET, name, f"not compared; need one of {', '.join(known)}")
-        method = methods[known.index(name)]
-        _need_once(keys, method, f"[{SET}.{name}]", f"[[{METHOD}]]")
-        method |= keys
-    return methods
+    return [
+        {ALGORITHM if key == NAME else key: value for key, value in entry.items()}
+        for entry in listed
+    ]
 
 
 def spec_tables(spec: Spec) -> dict[str, object]:
@@ -136,9 +112,14 @@ def spec_tables(spec: Spec) -> dict[str, object]:
 
 
 def spec_keys(spec: Spec) -> Keys:
-    """The flat keys of a specification as JSON has them: values that are not set are left out."""
+    """The flat keys of a specification as a file has them."""
+    return file_values(spec.keys)
+
+
+def file_values(keys: Mapping[str, object]) -> Keys:
+    """Values as TOML and JSON have them: those that are not set are left out."""
     return {
         key: list(value) if isinstance(value, tuple) else value
-        for key, value in spec.keys.items()
+        for key, value in keys.items()
         if value is not None
     }

@@ -1,21 +1,19 @@
 """Names for runs: a digest of everything that defines one.
 
-Digests are made of the flat keys that release 0.1 had, so that its results are still recognised. It
-filled in the keys of some methods for all of them; keys added since count only where they differ
-from their default.
+Keys count where they differ from their default, so that new ones change no digest. The few in
+`_filled_in` always count, since committed results were named so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import cast
 
 from favano.methods import is_ours, source_digest
 from favano.methods.favano import Favano
 from favano.options import options_of
-from favano.specification.config import Config, spec_keys
+from favano.specification.config import Config, file_values, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
 
@@ -40,7 +38,7 @@ def asked_digest(spec: Spec) -> str:
 
 
 def flat_keys(spec: Spec) -> dict[str, object]:
-    """The keys of a complete specification that release 0.1 would have written into a digest."""
+    """The keys of a complete specification that its digest is made of."""
     keys = {key: value for key, value in spec.given.items() if key != LABEL}
     if keys[ALGORITHM] == Favano.name:
         del keys[ALGORITHM]
@@ -55,9 +53,10 @@ def server_rate(spec: Spec) -> float:
 
 
 def _filled_in(spec: Spec) -> dict[str, object]:
-    """What 0.1 filled in, whether the method looked at it or not."""
-    method, name = spec.method, spec.method.name
-    own = {key: getattr(method, key, None) for key in _OWNED}
+    """Options that count in every digest, whether the method has them or not."""
+    name = spec.method.name
+    keys = ("buffer", "concurrency", "assignment", "delays", "rate_scale", "server_learning_rate")
+    own = {key: getattr(spec.method, key, None) for key in keys}
     everyone = name in _ALL_AT_WORK or (name == "asyncsgd" and own["assignment"] == "same")
     concurrency = own["concurrency"] or (spec.fleet.clients if everyone else spec.clock.selected)
     assert isinstance(concurrency, int)
@@ -73,50 +72,18 @@ def _filled_in(spec: Spec) -> dict[str, object]:
     }
     if name == "asyncfeded":
         steps = spec.training.local_steps or 1
-        filled["most_local_steps"] = own["most_local_steps"] or 10 * steps
+        filled["most_local_steps"] = getattr(spec.method, "most_local_steps", None) or 10 * steps
     return filled
-
-
-_OWNED = (
-    "buffer",
-    "concurrency",
-    "assignment",
-    "delays",
-    "rate_scale",
-    "server_learning_rate",
-    "most_local_steps",
-)
 
 
 def differing_keys(held: Config, spec: Spec) -> list[str]:
     """Keys in which a complete specification differs from what the file of a result says.
 
-    What the file leaves out is at its default. A file of release 0.1 also says what was filled in
-    where an option of the method was left open.
+    What the file leaves out is at its default.
     """
-    first = held.methods[0] if held.methods else {}
-    said = {**held.shared, **first}
-    mine, defaults = spec_keys(spec), _defaults(spec)
-    if spec.method.label:
-        mine[LABEL] = spec.method.label
-    every = dict.fromkeys([*said, *mine])
-    unset = defaults.get
-    return sorted(key for key in every if said.get(key, unset(key)) != mine.get(key, unset(key)))
-
-
-def _defaults(spec: Spec) -> dict[str, object]:
-    """What the keys of a run are where a file leaves them out."""
     parts = {key: option.default for key, (_, option) in part_options().items()}
     own = {key: option.default for key, option in options_of(type(spec.method)).items()}
-    usual = {ALGORITHM: Favano.name, LABEL: "", **parts, **own}
-    preset = preset_of(spec.problem.dataset)._asdict() | dict(spec.method.suggests)
-    for key in (key for key, value in usual.items() if value is None):
-        filled = key in _OWNED and is_ours(spec.method)
-        usual[key] = _filled_in(_opened(spec, key))[key] if filled else preset.get(key)
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in usual.items()}
-
-
-def _opened(spec: Spec, key: str) -> Spec:
-    """The same without what was given for one option of the method."""
-    without: dict[str, object] = {key: None}
-    return replace(spec, method=replace(spec.method, **without))  # type: ignore[arg-type]
+    defaults = {LABEL: "", **file_values({**parts, **own})}
+    said = {**defaults, **held.first}
+    mine = {**defaults, **spec_keys(spec), LABEL: spec.method.label}
+    return sorted(key for key in {**said, **mine} if said.get(key) != mine.get(key))
