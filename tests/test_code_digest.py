@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 from functools import partial
@@ -15,9 +16,11 @@ from torch import nn
 from torch.nn import functional
 
 from favano.code_digest import code_digest, file_digest
+from tests.cells import run_cell
 
 START = """
 import torch
+from dataclasses import dataclass
 from functools import partial
 from torch import nn
 from torch.nn import functional
@@ -75,10 +78,10 @@ FUNCTIONS = {  # a function, and one that differs in what it does
 }
 
 
-def made(source: str) -> object:
-    """What `f` is after this source, in a module of its own."""
+def made(source: str, *, optimise: int = 0) -> object:
+    """What `f` is after this source, in a module of its own, as in a notebook."""
     space: dict[str, object] = {"__name__": "__main__"}
-    exec(START + source, space)
+    run_cell(START + source, space, optimise=optimise)
     return space["f"]
 
 
@@ -100,10 +103,49 @@ def test_globals_with_the_name_of_an_attribute_do_not_count() -> None:
     assert code_digest(function) == code_digest(other)
 
 
-def test_comments_and_descriptions_do_not_count() -> None:
-    described = made("def f(o, t):\n 'Half of it.'  # or so\n\n return o / 2")
-    other = made("def f(o, t):\n 'A half.'\n return o / 2")
-    assert code_digest(described) == code_digest(other)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(o, t):\n 'Half of it.'\n assert t\n return helper(o) / 2",
+        "@dataclass\nclass f:\n 'Half.'\n w: float = 2.0\n def g(self): return __debug__ or 2",
+    ],
+)
+def test_what_python_makes_of_it_does_not_count(text: str) -> None:
+    """Another version makes other bytecode, as an optimised one does."""
+    assert code_digest(made(text)) == code_digest(made(text, optimise=2))
+    assert code_digest(made(text)) != code_digest(made(text.replace("2", "3")))
+
+
+def test_lambdas_of_one_line_differ() -> None:
+    """Python finds no more than the line."""
+    first, second = (made(f"f = [lambda o: 1, lambda o: 2][{number}]") for number in (0, 1))
+    pair = "f = (lambda o: 1, lambda o: 2)"
+    left, right = made(pair)  # type: ignore[misc]
+    assert len({code_digest(given) for given in (first, second, left, right)}) == 4
+
+
+@pytest.mark.parametrize("place", ["-c", "-"])
+def test_code_without_a_source_is_known_by_its_name_and_said_to_be(place: str) -> None:
+    program = """
+from favano.code_digest import code_digest
+class Net:
+    def forward(self, x): return x
+def f(x): return Net().forward(x) * {}
+print(code_digest(f))
+"""
+    done = [
+        subprocess.run(
+            [sys.executable, place, *([text] if place == "-c" else [])],
+            input=text, check=True, capture_output=True, text=True,
+        )
+        for text in map(program.format, (2, 3))
+    ]  # fmt: skip
+    if sys.version_info < (3, 13):  # which keeps the text of -c
+        assert done[0].stdout == done[1].stdout
+        name = "<string>" if place == "-c" else "<stdin>"
+        for process in done:
+            assert process.stderr.startswith(f"favano: code from {name} has no source to compare")
+            assert process.stderr.count("\n") == 1
 
 
 def test_functions_that_name_each_other_end() -> None:
@@ -155,16 +197,15 @@ def test_a_file_and_those_beside_it_that_it_imports(tmp_path: Path) -> None:
     )
 
 
-def test_another_process_finds_the_same() -> None:
-    """Whatever the seed of Python's hashes."""
-    source = (
-        FUNCTIONS["set"][0] + "\nfrom favano.code_digest import code_digest\nprint(code_digest(f))"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", START + source],
-            env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }  # fmt: skip
+def test_another_process_finds_the_same(tmp_path: Path) -> None:
+    """Whatever the seed of Python's hashes, and wherever the file lies."""
+    text = "\nfrom favano.code_digest import code_digest\nprint(code_digest(f))"
+    digests = set()
+    for seed in ("1", "2"):
+        file = tmp_path / f"program_{seed}.py"
+        file.write_text(START + "SOME = frozenset('abc')\ndef f(o, t): return o in SOME" + text)
+        command = [sys.executable, str(file)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        digests.add(done.stdout)
     assert len(digests) == 1

@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 import dis
 import hashlib
+import inspect
 import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from textwrap import dedent
+from types import CellType, CodeType, FunctionType, MethodType
+
+from favano.notices import notice
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def code_digest(given: object) -> str:
-    """A digest of a function, a class or another callable: its code, and the values it uses.
+    """A digest of a function, a class or another callable: its source, and the values it uses.
 
     Functions and classes that it names are followed, also numbers, texts, tuples and tensors, in
     closures, defaults and globals. Lists and other things that may change meanwhile are known by
@@ -40,9 +44,7 @@ def file_digest(path: Path) -> str:
 
 def _with_imported(path: Path, files: list[Path]) -> list[Path]:
     files.append(path)
-    if _is_installed(path):
-        return files
-    for name in sorted(_imported(path)):
+    for name in () if _is_installed(path) else sorted(_imported(path)):
         for other in (path.parent / f"{name}.py", path.parent / name / "__init__.py"):
             if other.is_file() and other not in files:
                 _with_imported(other, files)
@@ -57,96 +59,90 @@ def _imported(path: Path) -> set[str]:
         return set()
     names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.module):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
     return {name.partition(".")[0] for name in names}
 
 
 def _parts(given: object, seen: set[int]) -> Iterator[str]:
     if isinstance(given, PLAIN):
         yield repr(given)
-    elif isinstance(given, tuple):
-        yield f"tuple of {len(given)}"
-        for item in given:
-            yield from _parts(item, seen)
-    elif isinstance(given, frozenset):
-        yield from sorted(" ".join(_parts(item, seen)) for item in given)
-    elif isinstance(given, CodeType):
-        yield from (given.co_code.hex(), repr(given.co_names), repr(given.co_freevars))
-        yield from _parts(given.co_consts, seen)
-    elif isinstance(given, partial):
-        yield from _parts((given.func, given.args, tuple(given.keywords.items())), seen)
-    elif isinstance(given, MethodType):
-        yield from _parts((given.__func__, given.__self__), seen)
-    elif isinstance(given, staticmethod | classmethod):
-        yield from _parts(given.__func__, seen)
-    elif isinstance(given, property):
-        yield from _parts((given.fget, given.fset), seen)
-    elif isinstance(given, FunctionType | type):
-        users = is_users(given)
-        yield given.__qualname__ if users else f"{given.__module__}.{given.__qualname__}"
-        if id(given) not in seen and users:
-            seen.add(id(given))
-            yield from (
-                _of_function(given, seen)
-                if isinstance(given, FunctionType)
-                else (part for member in _of_class(given) for part in _parts(member, seen))
-            )
-    elif (content := _tensor(given)) is not None:
-        yield content
+    elif (numbers := _tensor(given)) is not None:
+        yield numbers
     else:
-        yield from _parts(type(given), seen)
-        yield getattr(given, "__qualname__", "")
-        if callable(given) and id(given) not in seen:
+        name = getattr(given, "__qualname__", "")
+        packaged = isinstance(given, FunctionType | type) and not is_users(given)
+        yield f"{given.__module__}.{name}" if packaged else name
+        if id(given) in seen or packaged:
+            return
+        if callable(given):  # tuples are made on the way: the next may have the same id
             seen.add(id(given))
-            values = getattr(given, "__dict__", {})
-            kept = {
-                name: value for name, value in values.items() if isinstance(value, (*PLAIN, tuple))
-            }
-            buffers = values.get("_buffers", {})  # such as the weights of classes in a loss
-            yield from _parts((*sorted(kept.items()), *sorted(buffers.items())), seen)
+        for part in _content(given):
+            yield from _parts(part, seen)
 
 
-def _of_function(given: FunctionType, seen: set[int]) -> Iterator[str]:
-    code = given.__code__
-    described = bool(code.co_consts) and given.__doc__ == code.co_consts[0]
-    yield from _parts(code.replace(co_consts=code.co_consts[1:]) if described else code, seen)
-    cells = tuple(_content(cell) for cell in given.__closure__ or ())
-    defaults = (given.__defaults__, tuple((given.__kwdefaults__ or {}).items()))
-    yield from _parts((cells, defaults), seen)
-    for name in sorted(globals_of(code)):
-        if name in given.__globals__:
-            yield name
-            yield from _parts(given.__globals__[name], seen)
+def _content(given: object) -> Iterator[object]:
+    """What counts in a value that is not plain."""
+    if isinstance(given, tuple):
+        yield from (len(given), *given)
+    elif isinstance(given, frozenset):
+        yield tuple(sorted(map(code_digest, given)))
+    elif isinstance(given, partial):
+        yield from (given.func, given.args, tuple(given.keywords.items()))
+    elif isinstance(given, MethodType):
+        yield from (given.__func__, given.__self__)
+    elif isinstance(given, staticmethod | classmethod):
+        yield given.__func__
+    elif isinstance(given, property):
+        yield from (given.fget, given.fset)
+    elif isinstance(given, FunctionType):
+        known, cells = given.__globals__, given.__closure__ or ()
+        yield _source(given.__code__)
+        yield from (cell.cell_contents if cell != CellType() else None for cell in cells)
+        yield from (given.__defaults__, tuple((given.__kwdefaults__ or {}).items()))
+        yield from ((name, known[name]) for name in sorted(globals_of(given.__code__) & {*known}))
+    elif isinstance(given, type):  # not by its text, which Python does not find in notebooks
+        yield given.__bases__
+        yield from (pair for pair in sorted(vars(given).items()) if _counts(*pair))
+    else:
+        yield type(given)
+        values = getattr(given, "__dict__", {}) if callable(given) else {}
+        yield from sorted(pair for pair in values.items() if isinstance(pair[1], (*PLAIN, tuple)))
+        yield from sorted(values.get("_buffers", {}).items())  # the weights of classes in a loss
 
 
-def _of_class(given: type) -> Iterator[object]:
-    """What a class inherits from, what its instances do, and its own values."""
-    yield given.__bases__
-    for name, member in sorted(vars(given).items()):
-        code = isinstance(member, FunctionType | staticmethod | classmethod | property)
-        if code or not name.startswith("__"):
-            yield (name, member)
+def _counts(name: str, member: object) -> bool:
+    """Whether a member of a class was written by its author, not made by Python or a dataclass."""
+    if isinstance(member, FunctionType):
+        return not (name.startswith("__") and member.__code__.co_filename == "<string>")
+    return isinstance(member, staticmethod | classmethod | property) or name[:2] != "__"
 
 
-def _content(cell: object) -> object:
+def _source(code: CodeType) -> str:
+    """The text of a function, and where in its lines a lambda begins."""
     try:
-        return cell.cell_contents  # type: ignore[attr-defined]
-    except ValueError:  # a function that names itself, not finished yet
-        return None
+        text = dedent(inspect.getsource(code))
+    except (OSError, SyntaxError):
+        _say_unknown(code.co_filename)
+        return ""
+    columns = (first for *_, first, last in code.co_positions() if first and last)
+    return f"{text}{min(columns, default=0)}" if code.co_name == "<lambda>" else text
+
+
+@cache
+def _say_unknown(file: str) -> None:
+    """Once for each place, such as <stdin>."""
+    rule = "has no source to compare: its functions are known by their names, not by what they do"
+    notice(f"code from {file} {rule}; write it in a file or a notebook to have changes noticed")
 
 
 def globals_of(code: CodeType) -> set[str]:
     """Names of the globals that are read, also in functions within."""
     inner = [globals_of(nested) for nested in code.co_consts if isinstance(nested, CodeType)]
-    mine = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname == "LOAD_GLOBAL"
-    }
-    return mine.union(*inner)
+    read = (step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    return set(read).union(*inner)
 
 
 def is_users(given: FunctionType | type) -> bool:

@@ -26,6 +26,7 @@ from favano.run.result_folder import check_folder
 from favano.schedule import Buffered
 from favano.specification.keys import Keys
 from favano.specification.spec import changed
+from tests.cells import run_cell
 from tests.specs import unchained
 
 README = Path(__file__).parents[2] / "README.md"
@@ -485,7 +486,7 @@ class Mine(favano.FedAvg):
         return super().update(state, updates)._replace(model=state.model * {gain})
 """
         space: dict[str, Any] = {"__name__": "notebook", "nn": nn, "favano": favano}
-        exec(cell, space)
+        run_cell(cell, space)
         torch.manual_seed(0)
         loss = lambda x, y: weight * functional.cross_entropy(x, y)  # noqa: E731
         problem = replace(own(space["Net"](5, 3)), loss=loss)
