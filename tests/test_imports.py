@@ -34,7 +34,7 @@ ALLOWED = {
     "file_sizes": {"errors"},
     "rng": {"types"},
     "options": {"errors"},
-    "gates": {"types", "errors"},
+    "screening": {"types", "errors"},
     "records": {"types", "errors", "file_sizes"},
     "timing": {"types", "errors", "file_sizes", "rng"},
     "schedule": {"types", "errors", "file_sizes", "rng", "timing"},
@@ -46,7 +46,7 @@ ALLOWED = {
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
     "training": {
-        "types", "errors", "notices", "rng", "code_digest", "gates", "data", "models",
+        "types", "errors", "notices", "rng", "code_digest", "screening", "data", "models",
         "quantisation",
     },
     "metrics": {"types", "errors", "records", "models", "training"},
@@ -59,7 +59,7 @@ ALLOWED = {
     },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
-        "records", "aggregation", "gates",
+        "records", "aggregation", "screening",
     },
     "planning": {
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
@@ -72,7 +72,7 @@ ALLOWED = {
         "specification", "aggregation", "engine", "planning", "report",
     },
     "flower": {
-        "types", "errors", "rng", "gates", "records", "timing", "schedule", "theory", "methods",
+        "types", "errors", "rng", "screening", "records", "timing", "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
         "planning",
     },

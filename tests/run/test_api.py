@@ -239,7 +239,7 @@ class Later(favano.FedAvg):
 
 
 def test_a_mistake_in_the_middle_of_a_run_names_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(favano.BadInput, match="method=later: update raises KeyError: 'boom'"):
+    with pytest.raises(favano.BadInput, match="method=later: aggregate raises KeyError: 'boom'"):
         simulate(Later())
     monkeypatch.setattr(Later, "mistake", "shape")
     rule = r"method=later: update returns a model of shape \(17,\); need that of the server's"
@@ -483,7 +483,7 @@ class Mine(favano.FedAvg):
     name = "mine"
 
     def aggregate(self, state, updates):
-        return super().update(state, updates)._replace(model=state.model * {gain})
+        return super().aggregate(state, updates)._replace(model=state.model * {gain})
 """
         space: dict[str, Any] = {"__name__": "notebook", "nn": nn, "favano": favano}
         run_cell(cell, space)
