@@ -12,8 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from favano.aggregation import Aggregator
-from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, client_models, engine
+from favano.engine import (
+    Engine,
+    PlainLoop,
+    Scoring,
+    ServerVersion,
+    client_models,
+    dispatcher,
+    updaters,
+)
 from favano.engine.distances import walk
+from favano.engine.updaters import ByProducts
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
@@ -148,12 +157,12 @@ def test_nor_does_it_on_other_lanes(every: int) -> None:
 @pytest.mark.slow
 def test_products_may_be_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates with different numbers of answers are made together, or in parts."""
-    monkeypatch.setattr(engine, "_NUMBERS_AT_ONCE", 2000)
+    monkeypatch.setattr(updaters, "_NUMBERS_AT_ONCE", 2000)
     check_on_stacks(varied(), 40, 100)
 
 
 def test_few_end_models_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "AHEAD", 1)
+    monkeypatch.setattr(dispatcher, "AHEAD", 1)
     check_on_stacks([problem("favano", 2), problem("quafl", 3)], 6, 2)
 
 
@@ -208,7 +217,7 @@ def test_few_models_are_kept(name: str) -> None:
     runs = Engine([case.aggregator()], shuffled([case], 1))
     with one_thread():
         kept = [runs.kept for _ in runs.steps(at_once=1)]
-    assert 5 < max(kept) <= 1 + CLIENTS + engine.AHEAD
+    assert 5 < max(kept) <= 1 + CLIENTS + dispatcher.AHEAD
     assert runs.kept == 0
 
 
@@ -276,20 +285,20 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
 ) -> None:
     """What is evaluated is as if they were made one by one."""
     chains = []
-    chain = Engine._chain
+    chain = ByProducts._chain
 
-    def noting(self: Engine, run: int) -> tuple[int, Ints]:
-        length, jobs = chain(self, run)
-        chains.append(length)
-        return length, jobs
+    def noting(self: ByProducts, run: int) -> Ints:
+        jobs = chain(self, run)
+        chains.append(len(self._weights(run)))
+        return jobs
 
     def walking(*given: object) -> tuple[list[Ints], Floats]:
         used, weights = walk(*given)  # type: ignore[arg-type]
         chains.append(len(used))
         return used, weights
 
-    monkeypatch.setattr(Engine, "_chain", noting)
-    monkeypatch.setattr("favano.engine.engine.walk", walking)
+    monkeypatch.setattr(ByProducts, "_chain", noting)
+    monkeypatch.setattr("favano.engine.updaters.walk", walking)
     problems = [problem(name, seed) for seed in range(3)]
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
     aggregators = [case.aggregator() for case in problems]
@@ -333,7 +342,7 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
 ) -> None:
     """Progress and checkpoints hear of all local steps."""
     clock = count(step=seconds)
-    monkeypatch.setattr("favano.engine.engine.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("favano.engine.reporter.perf_counter", lambda: next(clock))
     problems = [Problem("quafl", seed) for seed in range(2)]  # its updates are made one by one
     scoring = Scoring(lambda *_: False, lambda *_: False, lambda models: models[:, :2])
     aggregators = [case.aggregator() for case in problems]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from favano.engine import Step, engine
+from favano.engine import Step, reporter
 from favano.run import engines
 from favano.run.engines import Group, MemoryShare, on_stacks
 from favano.run.runner import run_together
@@ -139,7 +139,7 @@ def test_the_speed_of_a_device_is_found_in_a_short_run(
         yield on_stacks(runs, device.lanes(flat, runs, capacity), MemoryShare(len(runs), 64, 0))
 
     monkeypatch.setattr(engines, "_steps", steps)
-    monkeypatch.setattr(engine, "perf_counter", device.clock)
+    monkeypatch.setattr(reporter, "perf_counter", device.clock)
     keys = {"dataset": "digits", "horizon": 65.0, "evaluate_every": 65.0, "seeds": 10}
     spec = resolve(make_spec({**keys, "algorithm": "favano", "batch_size": 2}))
     digits = load_samples(spec)

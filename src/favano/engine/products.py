@@ -8,9 +8,9 @@ methods, are one product.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,10 +18,6 @@ import torch
 from favano.methods import AnyMethod, ClientUpdates, ModelState, State
 from favano.training import Layout, product_precision, to_device
 from favano.types import Floats, Ints, Stack
-
-if TYPE_CHECKING:
-    from favano.aggregation.aggregator import Aggregator
-    from favano.engine.model_rows import ModelRows
 
 
 class AggregationWeights(NamedTuple):
@@ -36,8 +32,8 @@ _MOST = 4096  # weights that are kept per run
 UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # an update without an answer
 
 
-class About(NamedTuple):
-    """Answers without their models."""
+class UpdateMetadata(NamedTuple):
+    """Client updates without their models, (k,) each."""
 
     client: Ints
     steps: Ints
@@ -66,7 +62,7 @@ class WeightCache:
         self._reads: dict[int, tuple[str, ...] | None] = {}
         self._kept: dict[tuple[object, ...], AggregationWeights] = {}
 
-    def __call__(self, state: State, about: About) -> tuple[State, AggregationWeights]:
+    def __call__(self, state: State, about: UpdateMetadata) -> tuple[State, AggregationWeights]:
         """The state after one update, whose model has no meaning, and the weights."""
         k = len(about.client)
         if not k:
@@ -101,55 +97,6 @@ class WeightCache:
         return after, AggregationWeights(*weights, self._own[k])
 
 
-class ProductUpdates:
-    """Updates of several runs as one product; for runs whose updates are blends."""
-
-    def __init__(self, runs: Sequence[Aggregator[State]], rows: ModelRows) -> None:
-        self._runs, self._rows, self._layout = runs, rows, runs[0].layout
-        self.takes = np.array([run.linear for run in runs])  # which runs
-        buffers = self._layout.buffers > 0
-        self._caches = [WeightCache(run.method, with_buffers=buffers) for run in runs]
-        # By run: state after its next update, and the weights; perhaps also of later updates.
-        self._next: dict[int, list[tuple[State, AggregationWeights]]] = {}
-
-    def prepare(self, run: int, about: Callable[[int], About]) -> None:
-        """Find the weights of the next update of this run, unless they are known."""
-        if run not in self._next:
-            self._next[run] = [self._caches[run](self._runs[run].state, about(run))]
-
-    def chains(self, run: int) -> bool:
-        """Whether several updates of this run can be made at once: clients take up new versions."""
-        return not self._runs[run].method.has("next_client_model")
-
-    def extend(self, run: int, about: About) -> None:
-        """Find the weights of one more update of this run."""
-        self._next[run].append(self._caches[run](self._next[run][-1][0], about))
-
-    def mixed(self, runs: Sequence[int], rows: Ints) -> tuple[Stack, list[tuple[Ints, Stack]]]:
-        """New server models, run by run, and the models that clients continue from.
-
-        `rows` are those of each run's [w, starts, ends], padded with w. All updates of a run with
-        weights are made. Changes no state.
-        """
-        chains = [[weights for _, weights in self._next[run]] for run in runs]
-        models = self._rows.take(rows)
-        servers = new_servers(models, chains, self._layout)
-        own = new_own(models, [chain[0] for chain in chains], self._layout)
-        self._rows.reserve(len(servers) + sum(len(stack) for _, stack in own))
-        return servers, own
-
-    def finish(self, run: int) -> None:
-        """The updates of this run are made."""
-        updates = self._next.pop(run)
-        self._runs[run].state = updates[-1][0]
-        for _ in updates:
-            self._runs[run].advance()
-
-    def forget(self, run: int) -> None:
-        """Forget what was found for the next update."""
-        self._next.pop(run, None)
-
-
 def _content(value: object) -> object:
     return value.tobytes() if isinstance(value, np.ndarray) else value
 
@@ -159,7 +106,7 @@ class _Watched:
 
     weighted_delta = ClientUpdates.weighted_delta
 
-    def __init__(self, about: About, updates: int) -> None:
+    def __init__(self, about: UpdateMetadata, updates: int) -> None:
         self._about, self.read = about, set[str]()
         _, self.start, self.end = _units(updates)
 
