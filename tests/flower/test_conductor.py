@@ -1,4 +1,4 @@
-"""The two readers of a contact policy, in virtual and in real time, make the same schedule."""
+"""The two readers of a policy, in virtual and in real time, make the same schedule."""
 
 from __future__ import annotations
 

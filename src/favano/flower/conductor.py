@@ -52,7 +52,7 @@ class ReceivedUpdate(NamedTuple):
 
 
 class Conductor(Protocol):
-    """A contact policy in real time. Times are seconds since the server began."""
+    """A policy in real time. Times are seconds since the server began."""
 
     def join(self, client: int) -> None:
         """A client can be called from now on."""

@@ -87,7 +87,7 @@ class Clipped(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """The server did what its contact policy says."""
+    """The server did what its policy says."""
 
     time: float
 

@@ -1,6 +1,6 @@
 """The server of a federation: it calls clients, and makes updates of their updates.
 
-The loop never waits for anybody: it looks what has come, does what the contact policy says, and
+The loop never waits for anybody: it looks what has come, does what the policy says, and
 sleeps until something may happen.
 """
 

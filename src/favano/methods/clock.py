@@ -8,7 +8,7 @@ from favano.schedule import AtDeadline, Interruption, RoundTime, StepCount
 
 
 class ServerClock(Options):
-    """Times of the server. Each contact policy reads those that are about it."""
+    """Times of the server. Each policy reads those that are about it."""
 
     selected: Count | None = option(
         None, "clients contacted per server step", otherwise="by data set", symbol="s"

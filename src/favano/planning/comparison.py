@@ -133,7 +133,7 @@ def _takes(key: str, method: AnyMethod) -> bool:
 
 
 def read_keys(method: AnyMethod) -> set[str]:
-    """Keys that a method's contact policy depends on, however many clients there are."""
+    """Keys that a method's policy depends on, however many clients there are."""
     try:
         return policy_keys(method.bind(_large_context()))
     except BadInput:  # here; the run that is asked for may be possible

@@ -192,7 +192,7 @@ def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> The
 
 
 def _check_keys(spec: Spec, method: AnyMethod) -> None:
-    """Refuse keys that the method's contact policy does not depend on."""
+    """Refuse keys that the method's policy does not depend on."""
     read = policy_keys(method)
     for key, value in chosen_keys(spec).items():
         if key in options_of(ServerClock) and key != "selected":
@@ -220,7 +220,7 @@ def _check_one_step(spec: Spec, longest: int) -> None:
 
 
 def policy_keys(method: AnyMethod) -> set[str]:
-    """Keys of the clock, and those of K, that the contact policy of a bound method depends on."""
+    """Keys of the clock, and those of K, that the policy of a bound method depends on."""
     policy, context = method.policy(), method.context
     more = replace(context.clock, selected=context.selected + 1)
     others = {
@@ -232,7 +232,7 @@ def policy_keys(method: AnyMethod) -> set[str]:
 
 
 def _differs(method: AnyMethod, context: Context) -> bool:
-    """Whether the contact policy of a bound method is another one in this world."""
+    """Whether the policy of a bound method is another one in this context."""
     try:
         return method.bind(context).policy() != method.policy()
     except BadInput:  # it looks at what is too much for it

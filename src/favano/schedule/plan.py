@@ -1,4 +1,4 @@
-"""Makes a schedule from a contact policy."""
+"""Makes a schedule from a policy."""
 
 from __future__ import annotations
 

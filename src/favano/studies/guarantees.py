@@ -45,7 +45,7 @@ class Case:
 
     @property
     def policy(self) -> Polling:
-        """The contact policy."""
+        """The policy."""
         return make_context(self.spec, self.spec.run.seed).polling()
 
     def rounds(self, asked: int | None) -> int:

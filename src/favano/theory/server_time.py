@@ -43,7 +43,7 @@ def server_time(
     """Mean simulated time between two updates of the server, in the long run.
 
     Args:
-        policy: contact policy of the method.
+        policy: policy of the method.
         fleet: the clients.
         updates: number of updates to plan if there is no closed form.
         seed: seed of that plan.
