@@ -74,7 +74,7 @@ def unit_costs() -> str:
         ["plan, per contact", f"{plan['us_per_contact']:.1f} us", size(plan["bytes_per_contact"])],
         ["run on digits beside others", "", size(found["run_mib"] * 2**20)],
         ["server version, per parameter", "", f"{found['version_bytes']:.2f} B"],
-        ["update, per parameter and answer", f"{shown(found['update_ns'], '.1f')} ns", "8 B"],
+        ["server step, per parameter and client update", f"{shown(found['update_ns'], '.1f')} ns", "8 B"],
         ["digest of a model, per parameter", f"{shown(found['digest_ns'], '.1f')} ns", ""],
         ["checkpoint, per parameter", f"{shown(found['checkpoint_ns'], '.1f')} ns",
          f"{found['checkpoint_bytes']:.2f} B"],
@@ -153,7 +153,7 @@ def large_model() -> str:
     checkpoint = found["checkpoint_ns"]["median"] * PARAMETERS / 1e9
     rows = [
         ["one model", f"4 B x {PARAMETERS:,}", size(model)],
-        ["answers of an update", f"2 x {SELECTED} x {size(model)}", size(2 * SELECTED * model)],
+        ["client updates of a server step", f"2 x {SELECTED} x {size(model)}", size(2 * SELECTED * model)],
         ["an update, one core", f"{SELECTED} x {PARAMETERS:,} x "
          f"{found['update_ns']['median']:.1f} ns", seconds(update)],
         ["a digest, one core", f"{PARAMETERS:,} x {found['digest_ns']['median']:.1f} ns",

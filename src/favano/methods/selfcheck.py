@@ -20,7 +20,7 @@ def check_method(method: AnyMethod) -> None:
     """Refuse a method that is not what it says: pure, and what it declares of itself.
 
     Two updates in a row of a model of five numbers, and what the clients make of them, in the
-    world that the method is bound to. Without data, client i has i + 1 samples.
+    context that the method is bound to. Without data, client i has i + 1 samples.
     """
     context = method.context
 
