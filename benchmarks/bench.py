@@ -35,15 +35,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     asked = parser.parse_args()
     effort = ["--seconds", asked.seconds, "--repeats", asked.repeats, "--device", asked.device]
-    gpu, found = asked.device != "cpu", list[Document]()
-    document = heading("bench.py", gpu=gpu) | {"benches": found}
+    gpu, documents = asked.device != "cpu", list[Document]()
+    document = heading("bench.py", gpu=gpu) | {"benches": documents}
     if not gpu:
         document["flops"] = product_flops()
     for dataset in asked.datasets:
         words = ["bench", "--dataset", dataset, *effort]
         output = call([sys.executable, "-m", "favano", *words, "--json"])
-        found.append({"command": " ".join(["favano", *words]), **last_document(output)})
-        print(f"{dataset}: lanes / plain loop {found[-1]['ratio']}", flush=True)
+        documents.append({"command": " ".join(["favano", *words]), **last_document(output)})
+        print(f"{dataset}: lanes / plain loop {documents[-1]['ratio']}", flush=True)
         if asked.out:
             write(asked.out, document)
 

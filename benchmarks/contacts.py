@@ -49,12 +49,12 @@ join(Client(network, data()), sys.argv[1], **dict(zip(names, map(Path, sys.argv[
 """
 
 
-def start_node(one: Federation, kind: str, problem: str) -> subprocess.Popen[bytes]:
+def start_node(loopback: Federation, kind: str, problem: str) -> subprocess.Popen[bytes]:
     if kind == "stock":
-        return one.stock_node()
-    keys, names = one.link.keys, ("authority.crt", "lab", "operator.yaml")
+        return loopback.stock_node()
+    keys, names = loopback.link.keys, ("authority.crt", "lab", "operator.yaml")
     files = [] if keys is None else [str(keys / name) for name in names]
-    return one.python(problem + RESIDENT, one.address, *files)
+    return loopback.python(problem + RESIDENT, loopback.address, *files)
 
 
 def contacts(kind: str, inputs: int, count: int) -> Document:
@@ -63,17 +63,17 @@ def contacts(kind: str, inputs: int, count: int) -> Document:
     flat = FlatModel(torch.nn.Linear(inputs, 10, bias=False), device="cpu")
     model = pack(flat.snapshot(), shape_of(flat))
     taken: list[float] = []
-    with TemporaryDirectory() as folder, federation(Path(folder)) as one:
+    with TemporaryDirectory() as folder, federation(Path(folder)) as loopback:
         keys, sign = None, None
         if kind.endswith("keys"):
-            keys = one.folder / "keys"
+            keys = loopback.folder / "keys"
             make_keys(keys, [], ["lab"])
-            sign = signer_of(keys / "operator.key", one.folder)
-        one.start_superlink(problem + STOCK, keys=keys)
-        one.link.register_nodes(print)
-        one.link.submit()
-        start_node(one, kind, problem)
-        with one.served() as run:
+            sign = signer_of(keys / "operator.key", loopback.folder)
+        loopback.start_superlink(problem + STOCK, keys=keys)
+        loopback.link.register_nodes(print)
+        loopback.link.submit()
+        start_node(loopback, kind, problem)
+        with loopback.served() as run:
             (node,) = nodes(run.grid, 1)
             for job in range(count + 1):
                 message = call_message(call(model, job=job, steps=0), node, sign=sign)
@@ -82,7 +82,7 @@ def contacts(kind: str, inputs: int, count: int) -> Document:
                 taken.append(monotonic() - began)
                 assert read_reply(reply).model == model
             size = content_bytes(message)
-    first, *rest = [round(one, 3) for one in taken]
+    first, *rest = [round(seconds, 3) for seconds in taken]
     return {
         "node": kind, "parameters": 10 * inputs, "bytes_each_way": size,
         "seconds": rest, "median": round(median(rest), 3), "first": first,
@@ -97,13 +97,13 @@ def main() -> None:
     parser.add_argument("--parameters", type=int, nargs="*", default=[1000, 700_000])
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     asked = parser.parse_args()
-    found: list[Document] = []
+    documents: list[Document] = []
     for parameters in asked.parameters:
         for kind in asked.kinds:
-            found.append(contacts(kind, parameters // 10, asked.contacts))
-            print(found[-1], flush=True)
+            documents.append(contacts(kind, parameters // 10, asked.contacts))
+            print(documents[-1], flush=True)
     if asked.out:
-        write(asked.out, heading("contacts.py") | {"contacts": found})
+        write(asked.out, heading("contacts.py") | {"contacts": documents})
 
 
 if __name__ == "__main__":

@@ -80,8 +80,8 @@ def group_norm(lab: Lab, horizon: float) -> Document:
         for model in ("resnet20", "resnet20-groupnorm")
     )
     taken, usual = cast(float, group["running"]), cast(float, batch["running"])
-    found = {"group_seconds": taken, "batch_seconds": usual, "ratio": taken / usual}
-    return {**found, "group": group, "batch": batch}
+    times = {"group_seconds": taken, "batch_seconds": usual, "ratio": taken / usual}
+    return {**times, "group": group, "batch": batch}
 
 
 def second_start(lab: Lab, horizon: float) -> Document:
@@ -99,14 +99,16 @@ def network(name: str, lab: Lab, horizon: float) -> Document:
     """Any other network, in lanes and in the plain loop."""
     keys = {"device": lab.device, **(TINY | {"seeds": "1"} if lab.quick else {})}
     words = [name, *words_of(keys), "--seconds", f"{0.1 if lab.quick else SAMPLE:g}"]
-    found = last_document(call([sys.executable, str(HERE / "other_networks.py"), *words], lab.left))
-    loop, *_, lanes = cast("list[dict[str, dict[str, float]]]", found["systems"])
+    document = last_document(
+        call([sys.executable, str(HERE / "other_networks.py"), *words], lab.left)
+    )
+    loop, *_, lanes = cast("list[dict[str, dict[str, float]]]", document["systems"])
     return {
         "command": " ".join(["python", "benchmarks/other_networks.py", *words]),
         "images_per_second": lanes["images_per_second"]["median"],
         "loop_images_per_second": loop["images_per_second"]["median"],
         "start_up": lanes["start_up"]["first"],
-        "ratio": cast("dict[str, float]", found["ratio"])["median"],
+        "ratio": cast("dict[str, float]", document["ratio"])["median"],
     }
 
 
@@ -161,9 +163,9 @@ SHOWN = {
 }
 
 
-def shown(found: Mapping[str, object]) -> str:
+def shown(line: Mapping[str, object]) -> str:
     """A line in words."""
-    return ", ".join(form.format(found[key]) for key, form in SHOWN.items() if key in found)
+    return ", ".join(form.format(line[key]) for key, form in SHOWN.items() if key in line)
 
 
 def measure(lab: Lab, line: Line, horizon: float) -> Document:
@@ -174,9 +176,9 @@ def measure(lab: Lab, line: Line, horizon: float) -> Document:
     try:
         if estimate > lab.left:
             raise Missing(f"not started: about {estimate:.0f} s, {lab.left:.0f} s left")
-        found = line.measure(lab, horizon)
+        measured = line.measure(lab, horizon)
     except Exception as reason:  # of whatever kind: the other lines go on
-        found = {"missing": str(reason) or type(reason).__name__}
+        measured = {"missing": str(reason) or type(reason).__name__}
     return {
         "what": line.what,
         "date": date.today().isoformat(),
@@ -184,7 +186,7 @@ def measure(lab: Lab, line: Line, horizon: float) -> Document:
         "horizon": horizon,
         "data": dict(lab.sources),
         "taken": perf_counter() - began,
-        **found,
+        **measured,
     }
 
 
@@ -215,9 +217,9 @@ def main(words: list[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(asked.device, asked.quick, time() + asked.limit, Path(folder))
         for name in asked.lines:
-            lines[name] = found = measure(lab, LINES[name], asked.horizons[name])
+            lines[name] = result = measure(lab, LINES[name], asked.horizons[name])
             write(asked.out, document)
-            print(f"{name:16} {shown(found)} [{found['taken']:.0f} s]", flush=True)
+            print(f"{name:16} {shown(result)} [{result['taken']:.0f} s]", flush=True)
 
 
 if __name__ == "__main__":

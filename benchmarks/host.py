@@ -56,7 +56,7 @@ class Idle(LaneStack):
 def idle_lanes(
     flat: FlatModel, runs: Sequence[SeedRun], group: engines.Group, workers: int | None
 ) -> Iterator[Iterator[Step]]:
-    lanes = StackLanes(Idle(flat, [one.trainer for one in runs], LANES))
+    lanes = StackLanes(Idle(flat, [run.trainer for run in runs], LANES))
     yield engines.on_stacks(runs, lanes, engines.MemoryShare(len(runs), 64, 0))
 
 
@@ -93,11 +93,11 @@ def measure(horizon: float, seeds: int) -> tuple[BenchStopwatch, int]:
 
 def report(horizon: float, seeds: int, seconds: Sequence[float]) -> Document:
     """What the passes took, and the calls of another one."""
-    found: Document = {"cpu_seconds": spread(seconds), "launches_per_round": launches / rounds}
+    summary: Document = {"cpu_seconds": spread(seconds), "launches_per_round": launches / rounds}
     with Counted():
         watch, updates = measure(horizon, seeds)
     about: Document = {"horizon": horizon, "seeds": seeds, "updates": updates, "rounds": rounds}
-    return {**about, "steps": watch.steps, **found, "calls_per_round": Counted.calls / rounds}
+    return {**about, "steps": watch.steps, **summary, "calls_per_round": Counted.calls / rounds}
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
     with cProfile.Profile() if chosen.profile else nullcontext() as profile:
         passes = [measure(chosen.horizon, chosen.seeds) for _ in range(chosen.repeats)]
     watch, updates = passes[0]
-    seconds = [one.running for one, _ in passes]
+    seconds = [run.running for run, _ in passes]
     print(f"{updates:,} updates, {watch.steps:,} local steps, {rounds:,} rounds")
     print(f"{shown(spread(seconds), '.2f')} s of CPU time")
     best, of = 1e6 * min(seconds), f"round of {launches / rounds:.1f} launches"
@@ -121,10 +121,10 @@ def main() -> None:
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
         return
-    found = report(chosen.horizon, chosen.seeds, seconds)
-    print(f"{found['calls_per_round']:.0f} calls of PyTorch per round")
+    summary = report(chosen.horizon, chosen.seeds, seconds)
+    print(f"{summary['calls_per_round']:.0f} calls of PyTorch per round")
     if chosen.out:
-        write(chosen.out, heading("host.py") | found)
+        write(chosen.out, heading("host.py") | summary)
 
 
 if __name__ == "__main__":

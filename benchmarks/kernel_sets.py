@@ -45,17 +45,17 @@ LONG = 0.05  # seconds of a step that need no repetition
 def ways(model: FlatModel, task: Task) -> dict[str, tuple[Callable[[], object], int]]:
     """A call, and how many clients' steps it makes."""
     features, labels = task.batch(0, 0, model.vector.dtype)
-    found: dict[str, tuple[Callable[[], object], int]] = {}
+    steps_by_name: dict[str, tuple[Callable[[], object], int]] = {}
     for kernels in get_args(Kernels):
         given = arranged(features, kernels)
-        found[kernels] = partial(step, model, task, given, labels, kernels), 1
+        steps_by_name[kernels] = partial(step, model, task, given, labels, kernels), 1
         gradient = GradientTrace(model, task.loss, kernels)
         with using(kernels):
             if gradient.prepare([(given, labels)]):
-                found[f"{kernels}, traced"] = partial(traced, gradient, given, labels), 1
+                steps_by_name[f"{kernels}, traced"] = partial(traced, gradient, given, labels), 1
     for kernels in ("onednn", "native"):
-        found[f"{kernels}, batched"] = batched(model, task, kernels), LANES
-    return found
+        steps_by_name[f"{kernels}, batched"] = batched(model, task, kernels), LANES
+    return steps_by_name
 
 
 def step(model: FlatModel, task: Task, features: Tensor, labels: Tensor, kernels: Kernels) -> None:
@@ -116,11 +116,11 @@ def measure(dataset: str, repeats: int) -> Document:
     }
 
 
-def show(found: Document) -> None:
-    print(f"{found['model']} on {found['dataset']}, batch {found['batch']}")
-    for name, values in cast("dict[str, dict[str, float]]", found["milliseconds"]).items():
+def show(document: Document) -> None:
+    print(f"{document['model']} on {document['dataset']}, batch {document['batch']}")
+    for name, values in cast("dict[str, dict[str, float]]", document["milliseconds"]).items():
         print(f"  {name:24} {shown(values, '.3f')} ms")
-    print(f"  chosen: {found['chosen']}", flush=True)
+    print(f"  chosen: {document['chosen']}", flush=True)
 
 
 def main() -> None:
@@ -133,8 +133,8 @@ def main() -> None:
     given = parser.parse_args()
     networks = []
     for dataset in given.datasets:
-        networks.append(found := measure(dataset, given.repeats))
-        show(found)
+        networks.append(document := measure(dataset, given.repeats))
+        show(document)
     if given.out:
         write(given.out, heading("kernel_sets.py") | {"networks": networks})
 

@@ -92,10 +92,10 @@ class Lab:
         command = [sys.executable, str(HERE / "timed_runs.py"), *given]
         began = time()
         output = call([*command, "--data-dir", str(self.data(dataset))], self.left, variables)
-        found = last_document(output)
-        first = cast(float, found.pop("first_update_at")) - began
+        document = last_document(output)
+        first = cast(float, document.pop("first_update_at")) - began
         command = ["python", "benchmarks/timed_runs.py", *given]
-        return {"command": " ".join(command), "until_first_update": first, **found}
+        return {"command": " ".join(command), "until_first_update": first, **document}
 
 
 class Run(TypedDict):

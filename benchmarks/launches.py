@@ -46,8 +46,8 @@ class Text(nn.Module):
 
     def forward(self, text: Tensor) -> Tensor:
         """(B, length) to logits."""
-        found = self.body(self.letters(text))
-        hidden = found[0] if isinstance(found, tuple) else found
+        output = self.body(self.letters(text))
+        hidden = output[0] if isinstance(output, tuple) else output
         logits: Tensor = self.output(hidden[:, -1])
         return logits
 
@@ -113,12 +113,12 @@ def trainer(name: str) -> LoopTrainer:
     return LoopTrainer(FlatModel(make(), device="cuda"), task, LocalRule())
 
 
-def load(stack: LaneStack, one: LoopTrainer) -> None:
+def load(stack: LaneStack, trained: LoopTrainer) -> None:
     """Give every lane a job of `STEPS` steps, which are one call of `launch`."""
     lanes = np.arange(stack.capacity)
     zeros = np.zeros_like(lanes)
     work = Work(lanes % CLIENTS, zeros, zeros + STEPS, np.full(len(lanes), 0.01))
-    stack.load(lanes, one.model.vector.repeat(len(lanes), 1), zeros, work)
+    stack.load(lanes, trained.model.vector.repeat(len(lanes), 1), zeros, work)
     torch.cuda.synchronize()
 
 
@@ -141,11 +141,11 @@ def seconds_of(
 
 def kernels_of(launch: Callable[[], object]) -> Counter[str]:
     """Milliseconds per step, by kernel."""
-    with profile(activities=[ProfilerActivity.CUDA]) as found:
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
         launch()
         torch.cuda.synchronize()
     total: Counter[str] = Counter()
-    for event in found.key_averages():
+    for event in profiler.key_averages():
         total[short_name(event.key)] += event.self_device_time_total / 1000 / STEPS
     return total
 
@@ -191,13 +191,13 @@ def measure(
 ) -> dict[str, Document]:
     """Print a line for each precision."""
     lines: dict[str, Document] = {}
-    one, batch = trainer(name), NETWORKS[name][2]
-    start, job = one.model.snapshot(), Job(0, 0, 0, STEPS, 0.01)
-    one.run(start, job)
-    loop = seconds_of(lambda: one.run(start, job), seconds) / STEPS
+    trained, batch = trainer(name), NETWORKS[name][2]
+    start, job = trained.model.snapshot(), Job(0, 0, 0, STEPS, 0.01)
+    trained.run(start, job)
+    loop = seconds_of(lambda: trained.run(start, job), seconds) / STEPS
     for precision in precisions:
-        stack = LaneStack(one.model, [one], lanes, precision, widest=lanes)  # type: ignore[arg-type]
-        again = partial(load, stack, one)
+        stack = LaneStack(trained.model, [trained], lanes, precision, widest=lanes)  # type: ignore[arg-type]
+        again = partial(load, stack, trained)
         ready = seconds_of(stack.launch, 0.0, again, samples=1)
         taken = seconds_of(stack.launch, seconds, again) / STEPS
         print(

@@ -53,8 +53,8 @@ def last_document(output: str) -> Document:
     """The last line of JSON in what a command printed."""
     for line in reversed(output.splitlines()):
         if line.startswith("{"):
-            found: Document = json.loads(line)
-            return found
+            document: Document = json.loads(line)
+            return document
     raise Missing("printed no result")
 
 
@@ -64,14 +64,14 @@ def machine(gpu: bool = False) -> Document:
     lines = facts.read_text().splitlines() if facts.exists() else []
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: Document = {
+    document: Document = {
         "cpu": models[0] if models else platform.processor() or platform.machine(),
         "architecture": platform.machine(),
         "cores": cores,
         "python": platform.python_version(),
         "system": platform.system(),
     }
-    return {**found, "gpu": _gpu()} if gpu else found
+    return {**document, "gpu": _gpu()} if gpu else document
 
 
 def _gpu() -> str:
@@ -84,13 +84,13 @@ def _gpu() -> str:
 
 def versions(*packages: str) -> dict[str, str]:
     """Versions of the packages that are installed."""
-    found = {}
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def heading(script: str, *, gpu: bool = False) -> Document:
@@ -124,13 +124,13 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": median(values), "min": min(values), "max": max(values)}
 
 
-def shown(found: Mapping[str, float], form: str = ",.0f") -> str:
+def shown(numbers: Mapping[str, float], form: str = ",.0f") -> str:
     """Median and range in words.
 
     >>> shown(spread([3.0, 1.0, 2.0]))
     '2 (1..3)'
     """
-    middle, low, high = (format(found[key], form) for key in ("median", "min", "max"))
+    middle, low, high = (format(numbers[key], form) for key in ("median", "min", "max"))
     return f"{middle} ({low}..{high})"
 
 

@@ -33,8 +33,8 @@ class Lstm(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         states, _ = self.rows(images.flatten(1, 2))
-        found: Tensor = self.classes(states[:, -1])
-        return found
+        scores: Tensor = self.classes(states[:, -1])
+        return scores
 
 
 class Transformer(nn.Module):
@@ -48,8 +48,8 @@ class Transformer(nn.Module):
         self.classes = nn.Linear(width, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.classes(self.layers(self.rows(images.flatten(1, 2))).mean(dim=1))
-        return found
+        scores: Tensor = self.classes(self.layers(self.rows(images.flatten(1, 2))).mean(dim=1))
+        return scores
 
 
 def convnet() -> nn.Module:
@@ -78,8 +78,8 @@ def main() -> None:
     keys = dict(pair.split("=", 1) for pair in asked.keys)
     spec = resolve(make_spec({"dataset": "mnist", "seeds": "10", **keys}))
     effort = Effort(seconds=asked.seconds, repeats=asked.repeats)
-    found = bench(spec, bench_samples(spec, True), effort, NETWORKS[asked.network])
-    print(json.dumps(found), flush=True)
+    document = bench(spec, bench_samples(spec, True), effort, NETWORKS[asked.network])
+    print(json.dumps(document), flush=True)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def sample(clients: int, updates: int, selected: int = SELECTED, train: bool = T
 
 def per_step(samples: Sequence[Sample], what: Callable[[Sample], float]) -> dict[str, float]:
     """Microseconds per local step."""
-    return spread([1e6 * what(one) / one.steps for one in samples])
+    return spread([1e6 * what(timing) / timing.steps for timing in samples])
 
 
 def against_clients(updates: dict[int, int], repeats: int) -> list[Document]:
@@ -139,10 +139,10 @@ def against_clients(updates: dict[int, int], repeats: int) -> list[Document]:
             "updates": samples[0].updates,
             "jobs": samples[0].jobs,
             "steps": samples[0].steps,
-            "step_us": per_step(samples, lambda one: one.running),
-            "cpu_us": per_step(samples, lambda one: one.cpu),
-            "planning_us": per_step(samples, lambda one: one.planning),
-            "peak_mib": max(one.peak for one in samples),
+            "step_us": per_step(samples, lambda timing: timing.running),
+            "cpu_us": per_step(samples, lambda timing: timing.cpu),
+            "planning_us": per_step(samples, lambda timing: timing.planning),
+            "peak_mib": max(timing.peak for timing in samples),
         }
         for clients, samples in taken.items()
     ]
@@ -158,10 +158,10 @@ def against_horizon(updates: Sequence[int], repeats: int) -> list[Document]:
         {
             "horizon": PERIOD * count,
             "steps": samples[0].steps,
-            "ms": spread([1e3 * (one.planning + one.running) for one in samples]),
-            "cpu_ms": spread([1e3 * one.cpu for one in samples]),
-            "planning_ms": spread([1e3 * one.planning for one in samples]),
-            "peak_mib": max(one.peak for one in samples),
+            "ms": spread([1e3 * (timing.planning + timing.running) for timing in samples]),
+            "cpu_ms": spread([1e3 * timing.cpu for timing in samples]),
+            "planning_ms": spread([1e3 * timing.planning for timing in samples]),
+            "peak_mib": max(timing.peak for timing in samples),
         }
         for count, samples in taken.items()
     ]
@@ -173,12 +173,12 @@ def memory(updates: Sequence[int]) -> list[Document]:
     return [
         {
             "updates": count,
-            "versions": one.versions,
-            "kept_mib": one.versions * MODEL_BYTES / 2**20,
-            "planning_s": one.planning,
-            "peak_mib": one.peak,
+            "versions": timing.versions,
+            "kept_mib": timing.versions * MODEL_BYTES / 2**20,
+            "planning_s": timing.planning,
+            "peak_mib": timing.peak,
         }
-        for count, one in taken.items()
+        for count, timing in taken.items()
     ]
 
 
@@ -213,8 +213,8 @@ def main() -> None:
     versions = memory((100, 300) if quick else (300, 1_500))
     show(f"Against server steps, n = 100,000, s = {MANY}, nothing trained", versions)
     if options.out:
-        found = {"clients": clients, "horizons": horizons, "versions_kept": versions}
-        write(options.out, heading("scaling.py") | found)
+        document = {"clients": clients, "horizons": horizons, "versions_kept": versions}
+        write(options.out, heading("scaling.py") | document)
 
 
 if __name__ == "__main__":

@@ -80,20 +80,20 @@ def watch(minutes: float, samples: Path) -> tuple[list[tuple[float, float]], int
                 stdout=output,
                 stderr=subprocess.DEVNULL,
             )
-        began, found = perf_counter(), []
+        began, memories = perf_counter(), []
         try:
             while (now := perf_counter() - began) < 60 * minutes:
                 sleep(PERIOD - now % PERIOD)
                 if process.poll() is not None:
                     raise RuntimeError(f"the comparisons ended with {process.returncode}")
-                found.append((perf_counter() - began, memory(process.pid)))
-                rows.writerow([f"{number:.1f}" for number in found[-1]])
+                memories.append((perf_counter() - began, memory(process.pid)))
+                rows.writerow([f"{number:.1f}" for number in memories[-1]])
                 file.flush()
         finally:
-            for one in reversed(list(tree(process.pid))):
-                os.kill(one, signal.SIGKILL)
+            for child in reversed(list(tree(process.pid))):
+                os.kill(child, signal.SIGKILL)
             process.wait()
-        return found, len(done.read_text().splitlines())
+        return memories, len(done.read_text().splitlines())
 
 
 def verdict(samples: Samples) -> dict[str, float]:
@@ -122,14 +122,17 @@ def main() -> None:
     if given.comparisons:
         compare_forever()
     samples, comparisons = watch(given.minutes, given.samples)
-    found = verdict(samples)
+    document = verdict(samples)
     print(f"{comparisons} comparisons in {given.minutes:g} minutes, {len(samples)} samples")
-    print(f"at one minute {found['at_one_minute']:.0f} MiB, at most {found['most_afterwards']:.0f}")
-    first, last = found["median_of_first_third"], found["median_of_last_third"]
+    print(
+        f"at one minute {document['at_one_minute']:.0f} MiB, "
+        f"at most {document['most_afterwards']:.0f}"
+    )
+    first, last = document["median_of_first_third"], document["median_of_last_third"]
     print(f"median of the first third {first:.0f} MiB, of the last third {last:.0f} MiB")
-    print(f"slope {found['slope_per_minute']:+.2f} MiB per minute")
+    print(f"slope {document['slope_per_minute']:+.2f} MiB per minute")
     if given.out:
-        facts = {"minutes": given.minutes, "comparisons": comparisons, "mebibytes": found}
+        facts = {"minutes": given.minutes, "comparisons": comparisons, "mebibytes": document}
         write(given.out, {**heading("soak.py"), **facts})
 
 

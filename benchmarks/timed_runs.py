@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter, time
@@ -49,12 +49,12 @@ class TimedGraph(torch.cuda.CUDAGraph):
 
 def images_per_step(specs: Sequence[Spec], samples: Samples) -> float:
     """Samples in a mini-batch, the mean over all."""
-    planned = [one for spec in specs for one in plan_seeds(spec, samples.traits)]
+    planned = [seed for spec in specs for seed in plan_seeds(spec, samples.traits)]
     images = sum(
-        image_count(one.schedule, make_task(one.spec, one.seed, one.fleet, samples).batches)
-        for one in planned
+        image_count(seed.schedule, make_task(seed.spec, seed.seed, seed.fleet, samples).batches)
+        for seed in planned
     )
-    return images / sum(one.schedule.used_steps for one in planned)
+    return images / sum(seed.schedule.used_steps for seed in planned)
 
 
 def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dict[str, float]:
@@ -86,6 +86,12 @@ def measure(specs: Sequence[Spec], data_dir: Path | None, profiled: bool) -> dic
     }
 
 
+def _read_by(spec: Spec, keys: Mapping[str, str]) -> dict[str, str]:
+    """The keys without those that FedBuff in blocks, which runs all clients, would refuse."""
+    in_blocks = getattr(spec.method, "buffer_mode", None) == "block"
+    return {key: value for key, value in keys.items() if not (in_blocks and key == "selected")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("keys", nargs="*", metavar="KEY=VALUE")
@@ -96,7 +102,9 @@ def main() -> None:
     asked = parser.parse_args()
     keys = dict(pair.split("=", 1) for pair in asked.keys)
     if asked.table_2:
-        specs = [resolve(changed(run.spec, keys)) for run in table_2(asked.table_2)]
+        specs = [
+            resolve(changed(run.spec, _read_by(run.spec, keys))) for run in table_2(asked.table_2)
+        ]
     else:
         named = asked.algorithms.split(",")
         specs = [resolve(make_spec({**keys, "algorithm": name})) for name in named]

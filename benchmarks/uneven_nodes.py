@@ -49,9 +49,9 @@ class Limited:
         self._clock.wait(until)
 
 
-def start_node(one: Federation, part: int) -> None:
+def start_node(loopback: Federation, part: int) -> None:
     words = ["--partition", f"{part}/{len(PACES)}", "--split", SPLIT, "--pace", str(PACES[part])]
-    one.start(sys.executable, "-m", "favano", "join", one.address, *words)
+    loopback.start(sys.executable, "-m", "favano", "join", loopback.address, *words)
 
 
 def measured(name: str, seconds: float) -> Document:
@@ -75,12 +75,12 @@ def measured(name: str, seconds: float) -> Document:
         grace=TICK / 2 if name.startswith("favano") else 0.0,
         local=LocalTraining(batch_size=16), step_seconds=0.3,
     )  # fmt: skip
-    with TemporaryDirectory() as folder, federation(Path(folder)) as one:
-        one.start_superlink()
-        one.link.submit()
+    with TemporaryDirectory() as folder, federation(Path(folder)) as loopback:
+        loopback.start_superlink()
+        loopback.link.submit()
         for part in range(len(PACES)):
-            start_node(one, part)
-        with one.served() as run:
+            start_node(loopback, part)
+        with loopback.served() as run:
             nodes(run.grid, len(PACES))
             clock = Limited(seconds)
             try:
@@ -103,15 +103,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--out", type=Path, help="write the results as JSON")
     asked = parser.parse_args()
-    found: list[Document] = []
+    documents: list[Document] = []
     for name in asked.methods:
-        found.append(measured(name, asked.seconds))
-        rows = found[-1]["rows"]
+        documents.append(measured(name, asked.seconds))
+        rows = documents[-1]["rows"]
         assert isinstance(rows, list)
         places = [asked.seconds * share for share in (0.1, 0.25, 0.5, 1.0)]
         print(name, *(f"{place:.0f} s: {at(rows, place)}" for place in places), flush=True)
         if asked.out:
-            write(asked.out, heading("uneven_nodes.py") | {"paces": PACES, "runs": found})
+            write(asked.out, heading("uneven_nodes.py") | {"paces": PACES, "runs": documents})
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def make_plan(clients: int, updates: int, selected: int) -> Plan:
     fleet = two_speeds(clients)
     method = Favano().bind(Context(fleet, 20, ServerClock(selected=selected)))
     policy = method.policy()
-    found = plan(policy, fleet, horizon=updates * policy.period, seed=0)
-    return Plan(clients, updates, found.jobs, process_time() - began, peak())
+    planned = plan(policy, fleet, horizon=updates * policy.period, seed=0)
+    return Plan(clients, updates, planned.jobs, process_time() - began, peak())
 
 
 def make_runs(seeds: int) -> float:
@@ -72,8 +72,8 @@ def child(*words: object) -> Document:
     """What this program finds in a process of its own."""
     command = [sys.executable, __file__, "--child", *map(str, words)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    found: Document = json.loads(done.stdout)
-    return found
+    document: Document = json.loads(done.stdout)
+    return document
 
 
 def planned(clients: int, updates: int, selected: int) -> Plan:
@@ -163,16 +163,16 @@ def main() -> None:
         print(json.dumps(asdict(make_plan(*sizes)) if what == "plan" else make_runs(*sizes)))
         return
     few, many = (child("runs", seeds) for seeds in (10, 50))
-    found: Document = {
+    document: Document = {
         "planning": planning(),
         "version_bytes": version_bytes(),
         **per_parameter(),
         "run_mib": (many - few) / 40,  # type: ignore[operator]
         "million": asdict(planned(*MILLION)),
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(document, indent=1))
     if options.out:
-        write(options.out, heading("unit_costs.py") | found)
+        write(options.out, heading("unit_costs.py") | document)
 
 
 if __name__ == "__main__":

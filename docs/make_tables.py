@@ -60,8 +60,8 @@ def experiment(folder: str) -> Experiment | None:
 def made(name: str, results: Path = RESULTS) -> list[str]:
     """The folders of a figure, the one with the fewest changes to the paper's first."""
     there = sorted(path.parent.name for path in results.glob("*/runs.csv"))
-    found = [one for one in there if (known := experiment(one)) and known.name == name]
-    return sorted(found, key=len)
+    folders = [folder for folder in there if (known := experiment(folder)) and known.name == name]
+    return sorted(folders, key=len)
 
 
 def changed(name: str) -> str:
@@ -99,25 +99,25 @@ def lead() -> str:
     return markdown(leads("", ledger("table-2", "runs"), TABLE_2.lines, TABLE_2.columns))
 
 
-def readings(one: Experiment = TABLE_2, folder: str = TABLE_2.name) -> str:
+def readings(study: Experiment = TABLE_2, folder: str = TABLE_2.name) -> str:
     """Ours alone, for readings of which the paper has no number."""
-    found = ledger(folder, "readings")
-    texts = {name: reading.text for name, reading in one.readings.items()}
-    sheet = markdown(other_readings(found, texts, one.lines, one.columns))
-    lacking = [f"`{name}`" for name in texts if name not in {entry.reading for entry in found}]
+    entries = ledger(folder, "readings")
+    texts = {name: reading.text for name, reading in study.readings.items()}
+    sheet = markdown(other_readings(entries, texts, study.lines, study.columns))
+    lacking = [f"`{name}`" for name in texts if name not in {entry.reading for entry in entries}]
     return f"{sheet}\n\nNot run yet: {', '.join(lacking)}." if lacking else sheet
 
 
 def tuned() -> str:
     """The rates chosen for every method, the table with them, and FAVANO's lead in it."""
-    tried, found = ledger("table-2", "tuning"), ledger("table-2", "tuned")
-    if not found:
+    tried, tuned = ledger("table-2", "tuning"), ledger("table-2", "tuned")
+    if not tuned:
         return missing("table-2", "tuned", " --tune")
     names, columns = TABLE_2.lines, TABLE_2.columns
     sheets = (
         chosen_rates(tried, names, columns),
-        beside_paper("", found, names, columns, TABLE_2.paper),
-        leads("", found, names, columns),
+        beside_paper("", tuned, names, columns, TABLE_2.paper),
+        leads("", tuned, names, columns),
     )
     return "\n\n".join(markdown(sheet) for sheet in sheets)
 
@@ -125,9 +125,9 @@ def tuned() -> str:
 def plan() -> str:
     """How much the fast clients weigh by each method's schedule, without any training."""
     with (RESULTS / "plan" / "shares.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
-    rows = [["fair", f"{percent(float(found[0]['fair']))} %", ""]]
-    for row in found:
+        lines = list(csv.DictReader(file))
+    rows = [["fair", f"{percent(float(lines[0]['fair']))} %", ""]]
+    for row in lines:
         weight, low, high, fair = (float(row[key]) for key in ("weight", "low", "high", "fair"))
         favoured = "fast" if weight > fair else "slow"
         verdict = "no significant bias" if low <= fair <= high else f"favours {favoured} clients"
@@ -142,22 +142,22 @@ def figures(names: Sequence[str] = FIGURES) -> str:
     parts = []
     for name in names:
         parts.append(f"**{EXPERIMENTS[name].title}** (`{name}`)")
-        found = [part for folder in made(name) for part in figure(name, folder)]
-        parts += found or [missing(name, "runs")]
+        drawn = [part for folder in made(name) for part in figure(name, folder)]
+        parts += drawn or [missing(name, "runs")]
     return "\n\n".join(parts)
 
 
 def figure(name: str, folder: str) -> list[str]:
     """What was made of a figure in one folder."""
-    one, runs = EXPERIMENTS[name], ledger(folder, "runs")
+    study, runs = EXPERIMENTS[name], ledger(folder, "runs")
     others, tried = ledger(folder, "readings"), ledger(folder, "tuning")
     parts = [*filter(None, [changed(folder)])]
-    parts.append(markdown(beside_paper("", runs, one.lines, one.columns, one.paper)))
-    parts += [readings(one, folder)] if others else []
-    parts += [markdown(chosen_rates(tried, one.lines, one.columns))] if tried else []
+    parts.append(markdown(beside_paper("", runs, study.lines, study.columns, study.paper)))
+    parts += [readings(study, folder)] if others else []
+    parts += [markdown(chosen_rates(tried, study.lines, study.columns))] if tried else []
     parts += [
-        f"![{one.title}](../results/{folder}/{picture}.png)"
-        for picture in one.figures
+        f"![{study.title}](../results/{folder}/{picture}.png)"
+        for picture in study.figures
         if (RESULTS / folder / f"{picture}.png").exists()
     ]
     return [*parts, cost_sentence([*runs, *others, *tried])]
@@ -171,7 +171,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "tuned": tuned,
     "plan": plan,
     "figures": figures,
-    "natural": partial(figures, [one.name for one in NATURAL]),
+    "natural": partial(figures, [study.name for study in NATURAL]),
     **speed_tables.TABLES,
     **scaling_tables.TABLES,
     **federation_tables.TABLES,
@@ -192,19 +192,19 @@ def filled(page: Path) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page with tables, as it should be."""
-    found = {page: filled(page) for page in PAGES}
+    pages = {page: filled(page) for page in PAGES}
     for folder in sorted(RESULTS.iterdir()):
-        one = experiment(folder.name)
-        if one and (folder / "README.md").exists():
-            found[folder / "README.md"] = readme(folder, one, read_facts(folder))
-    return found
+        study = experiment(folder.name)
+        if study and (folder / "README.md").exists():
+            pages[folder / "README.md"] = readme(folder, study, read_facts(folder))
+    return pages
 
 
 def draw_pictures() -> None:
     """Every picture of `results/`; the PDF files beside them are not kept in the repository."""
     for ledger in sorted(RESULTS.glob("*/runs.csv")):
-        if one := experiment(ledger.parent.name):
-            draw(ledger.parent, one)
+        if study := experiment(ledger.parent.name):
+            draw(ledger.parent, study)
 
 
 def main() -> int:

@@ -18,20 +18,20 @@ GPU_BYTES = 141e9  # of an H200
 
 def costs() -> UnitCosts:
     """What `benchmarks/unit_costs.py` has found."""
-    found: UnitCosts = json.loads(text("unit_costs"))
-    return found
+    unit_costs: UnitCosts = json.loads(text("unit_costs"))
+    return unit_costs
 
 
 def lines_of_gpu() -> Gpu:
     """What was measured on a GPU."""
-    found: Gpu = json.loads(text("gpu"))
-    return found
+    gpu: Gpu = json.loads(text("gpu"))
+    return gpu
 
 
 def steps_per_second(name: str) -> tuple[str, float]:
     """A processor, and local steps of the perceptron on all its cores."""
-    found: Peers = json.loads(text(name))
-    machine, system = found["machine"], found["systems"]["favano"]
+    peers: Peers = json.loads(text(name))
+    machine, system = peers["machine"], peers["systems"]["favano"]
     return f"{machine['cores']} cores, {machine['cpu']}", system["steps_per_second"]["median"]
 
 
@@ -66,25 +66,29 @@ def _three(value: float) -> str:
 
 def unit_costs() -> str:
     """One line per cost."""
-    found = costs()
-    plan = found["planning"]
+    unit = costs()
+    plan = unit["planning"]
     rows = [
         ["plan, per client", f"{plan['us_per_client']:.1f} us", size(plan["bytes_per_client"])],
         ["plan, per poll and client", f"{plan['ns_per_poll_and_client']:.0f} ns", ""],
         ["plan, per contact", f"{plan['us_per_contact']:.1f} us", size(plan["bytes_per_contact"])],
-        ["run on digits beside others", "", size(found["run_mib"] * 2**20)],
-        ["server version, per parameter", "", f"{found['version_bytes']:.2f} B"],
-        ["server step, per parameter and client update", f"{shown(found['update_ns'], '.1f')} ns", "8 B"],
-        ["digest of a model, per parameter", f"{shown(found['digest_ns'], '.1f')} ns", ""],
-        ["checkpoint, per parameter", f"{shown(found['checkpoint_ns'], '.1f')} ns",
-         f"{found['checkpoint_bytes']:.2f} B"],
+        ["run on digits beside others", "", size(unit["run_mib"] * 2**20)],
+        ["server version, per parameter", "", f"{unit['version_bytes']:.2f} B"],
+        [
+            "server step, per parameter and client update",
+            f"{shown(unit['update_ns'], '.1f')} ns",
+            "8 B",
+        ],
+        ["digest of a model, per parameter", f"{shown(unit['digest_ns'], '.1f')} ns", ""],
+        ["checkpoint, per parameter", f"{shown(unit['checkpoint_ns'], '.1f')} ns",
+         f"{unit['checkpoint_bytes']:.2f} B"],
     ]  # fmt: skip
     for name in ("peers", "peers_arm"):
         where, rate = steps_per_second(name)
         rows.append([f"local step of the perceptron, {where}", f"{1e6 / rate:.0f} us", ""])
     rate = lines_of_gpu()["lines"]["table-2"]["steps_per_second"]
     rows.append(["local step of the perceptron, H200", f"{1e6 / rate:.1f} us", ""])
-    table = page_sheet(["", "time", "memory"], rows, found)
+    table = page_sheet(["", "time", "memory"], rows, unit)
     return f"{table} Local steps: [performance.md](performance.md)."
 
 
@@ -116,8 +120,8 @@ def thousand_runs() -> str:
 
 def million_clients() -> str:
     """A plan, predicted and measured; then models."""
-    found = costs()
-    plan, made = found["planning"], found["million"]
+    unit = costs()
+    plan, made = unit["planning"], unit["million"]
     clients, polls, contacts = made["clients"], made["polls"], made["contacts"]
     parts = [
         plan["us_per_client"] * clients / 1e6,
@@ -129,11 +133,11 @@ def million_clients() -> str:
         plan["bytes_per_client"] * clients / 2**20,
         plan["bytes_per_contact"] * contacts / 2**20,
     ]
-    version = found["version_bytes"] * PERCEPTRON
+    version = unit["version_bytes"] * PERCEPTRON
     rows = [
-        ["plan, time", " + ".join(f"{one:.1f} s" for one in parts),
+        ["plan, time", " + ".join(f"{seconds:.1f} s" for seconds in parts),
          f"{sum(parts):.0f} s; measured {made['seconds']:.0f} s"],
-        ["plan, peak memory", " + ".join(f"{one:.0f} MiB" for one in held),
+        ["plan, peak memory", " + ".join(f"{mebibytes:.0f} MiB" for mebibytes in held),
          f"{sum(held):.0f} MiB; measured {made['peak']:.0f} MiB"],
         ["versions in use, at most", f"{polls + 1:,} x {size(version)}",
          size((polls + 1) * version)],
@@ -145,21 +149,21 @@ def million_clients() -> str:
 
 def large_model() -> str:
     """One model of 100 million parameters."""
-    found, rate = costs(), lines_of_gpu()["lines"]["resnet18-bf16"]["images_per_second"]
+    unit, rate = costs(), lines_of_gpu()["lines"]["resnet18-bf16"]["images_per_second"]
     model, reached = 4 * PARAMETERS, NETWORKS["resnet18"].flops * rate
     step = 6 * PARAMETERS * BATCH
-    update = found["update_ns"]["median"] * SELECTED * PARAMETERS / 1e9
-    digest = found["digest_ns"]["median"] * PARAMETERS / 1e9
-    checkpoint = found["checkpoint_ns"]["median"] * PARAMETERS / 1e9
+    update = unit["update_ns"]["median"] * SELECTED * PARAMETERS / 1e9
+    digest = unit["digest_ns"]["median"] * PARAMETERS / 1e9
+    checkpoint = unit["checkpoint_ns"]["median"] * PARAMETERS / 1e9
     rows = [
         ["one model", f"4 B x {PARAMETERS:,}", size(model)],
-        ["client updates of a server step", f"2 x {SELECTED} x {size(model)}", size(2 * SELECTED * model)],
+        ["updates of a server step", f"2 x {SELECTED} x {size(model)}", size(2 * SELECTED * model)],
         ["an update, one core", f"{SELECTED} x {PARAMETERS:,} x "
-         f"{found['update_ns']['median']:.1f} ns", seconds(update)],
-        ["a digest, one core", f"{PARAMETERS:,} x {found['digest_ns']['median']:.1f} ns",
+         f"{unit['update_ns']['median']:.1f} ns", seconds(update)],
+        ["a digest, one core", f"{PARAMETERS:,} x {unit['digest_ns']['median']:.1f} ns",
          seconds(digest)],
         ["a checkpoint, per model in use",
-         f"{PARAMETERS:,} x {found['checkpoint_ns']['median']:.1f} ns", seconds(checkpoint)],
+         f"{PARAMETERS:,} x {unit['checkpoint_ns']['median']:.1f} ns", seconds(checkpoint)],
         [f"versions in use by {CLIENTS} clients, at most", f"{CLIENTS + 2} x {size(model)}",
          size((CLIENTS + 2) * model)],
         ["a local step on an H200, dense layers",
@@ -173,8 +177,8 @@ def large_model() -> str:
 
 def soak() -> str:
     """Memory of comparisons that were repeated for a long time."""
-    found: Soak = json.loads(text("soak"))
-    memory = found["mebibytes"]
+    soak: Soak = json.loads(text("soak"))
+    memory = soak["mebibytes"]
     rows = [
         ["at one minute", f"{memory['at_one_minute']:.0f} MiB"],
         ["most after it", f"{memory['most_afterwards']:.0f} MiB"],
@@ -182,8 +186,8 @@ def soak() -> str:
         ["median of the last third", f"{memory['median_of_last_third']:.0f} MiB"],
         ["slope", f"{memory['slope_per_minute']:+.1f} MiB per minute"],
     ]
-    title = f"{found['minutes']:.0f} minutes, {found['comparisons']} comparisons"
-    return page_sheet([title, "memory"], rows, found)
+    title = f"{soak['minutes']:.0f} minutes, {soak['comparisons']} comparisons"
+    return page_sheet([title, "memory"], rows, soak)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

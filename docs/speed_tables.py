@@ -51,23 +51,23 @@ def text(name: str) -> str:
     return (RESULTS / f"{name}.json").read_text(encoding="utf-8")
 
 
-def page_sheet(headings: Sequence[str], rows: Sequence[Sequence[str]], found: Heading) -> str:
+def page_sheet(headings: Sequence[str], rows: Sequence[Sequence[str]], heading: Heading) -> str:
     """A table, and under it when, where and how it was measured."""
-    machine = found["machine"]
+    machine = heading["machine"]
     cores = f", {machine['cores']} cores" if "cores" in machine else ""
     where = machine.get("gpu") or f"{machine['cpu']}{cores}"
-    how = f"`{found['command']}`" if "command" in found else found["source"]
-    about = f"Release {found['release']}, {found['date']}, {where}: {how}."
+    how = f"`{heading['command']}`" if "command" in heading else heading["source"]
+    about = f"Release {heading['release']}, {heading['date']}, {where}: {how}."
     return markdown(Sheet("", headings, rows, about))
 
 
-def shown(found: Spread | None, form: str = ",.0f") -> str:
+def shown(numbers: Spread | None, form: str = ",.0f") -> str:
     """Median and range."""
-    if found is None:
+    if numbers is None:
         return ""
-    if "min" not in found:
-        return format(found["median"], form)
-    return f"{found['median']:{form}} ({found['min']:{form}}..{found['max']:{form}})"
+    if "min" not in numbers:
+        return format(numbers["median"], form)
+    return f"{numbers['median']:{form}} ({numbers['min']:{form}}..{numbers['max']:{form}})"
 
 
 def rounded(value: float) -> str:
@@ -81,69 +81,75 @@ def rounded(value: float) -> str:
 
 def peers(name: str = "peers") -> str:
     """Other systems, and favano's speed over theirs."""
-    found: Peers = json.loads(text(name))
+    peers: Peers = json.loads(text(name))
     rows = [
-        [one["label"], f"missing: {one['missing']}", "", ""]
-        if "missing" in one
-        else [one["label"], shown(one["steps_per_second"]), shown(one["ratio"], ".2f"),
-              one["version"]]
-        for one in found["systems"].values()
+        [system["label"], f"missing: {system['missing']}", "", ""]
+        if "missing" in system
+        else [system["label"], shown(system["steps_per_second"]), shown(system["ratio"], ".2f"),
+              system["version"]]
+        for system in peers["systems"].values()
     ]  # fmt: skip
-    table = page_sheet(["system", "steps/s", "favano / peer", "version"], rows, found)
-    how = f"{found['repeats']} interleaved runs of {found['seconds']:g} s after the warm-up"
+    table = page_sheet(["system", "steps/s", "favano / peer", "version"], rows, peers)
+    how = f"{peers['repeats']} interleaved runs of {peers['seconds']:g} s after the warm-up"
     return f"{table} Median (min..max) of {how}, each in a fresh process; ratios within a repeat."
 
 
 def kernel_sets(name: str = "kernel_sets") -> str:
     """Milliseconds of a step with each set of kernels."""
-    found: KernelSets = json.loads(text(name))
-    ways = list(dict.fromkeys(way for one in found["networks"] for way in one["milliseconds"]))
+    sets: KernelSets = json.loads(text(name))
+    ways = list(
+        dict.fromkeys(way for network in sets["networks"] for way in network["milliseconds"])
+    )
     rows = [
-        [one["model"], *(shown(one["milliseconds"].get(way), ".4g") for way in ways), one["chosen"]]
-        for one in found["networks"]
+        [
+            network["model"],
+            *(shown(network["milliseconds"].get(way), ".4g") for way in ways),
+            network["chosen"],
+        ]
+        for network in sets["networks"]
     ]
-    return page_sheet(["ms per step", *ways, "chosen"], rows, found)
+    return page_sheet(["ms per step", *ways, "chosen"], rows, sets)
 
 
 def lanes() -> str:
     """Lanes and plain loops, and how busy the lanes are."""
-    found: Benches = json.loads(text("bench"))
-    names = [system["name"] for system in found["benches"][0]["systems"]]
+    benches: Benches = json.loads(text("bench"))
+    names = [system["name"] for system in benches["benches"][0]["systems"]]
     rows = []
-    for one in found["benches"]:
-        *_, last = one["systems"]
+    for bench in benches["benches"]:
+        *_, last = bench["systems"]
         reached = ""
-        if "flops" in found:
-            flops = NETWORKS[one["spec"]["model"]].flops * last["images_per_second"]["median"]
-            reached = f"{flops / found['flops']:.0%} of {found['flops'] / 1e9:.0f} GFLOP/s"
+        if "flops" in benches:
+            flops = NETWORKS[bench["spec"]["model"]].flops * last["images_per_second"]["median"]
+            reached = f"{flops / benches['flops']:.0%} of {benches['flops'] / 1e9:.0f} GFLOP/s"
         rows.append(
             [
-                f"`{one['command']}`",
-                *(shown(system["images_per_second"]) for system in one["systems"]),
-                shown(one["ratio"], ".2f"),
+                f"`{bench['command']}`",
+                *(shown(system["images_per_second"]) for system in bench["systems"]),
+                shown(bench["ratio"], ".2f"),
                 shown(last["shares"].get("lane_occupancy"), ".0%"),
                 reached,
             ]
         )
     headings = ["images/s", *names, "lanes / faster loop", "lanes busy", "limit: products"]
-    return page_sheet(headings, rows, found)
+    return page_sheet(headings, rows, benches)
 
 
 def gpu() -> str:
     """Every line: what was measured, what the hardware allows, and how much of it is reached."""
-    found: Gpu = json.loads(text("gpu"))
+    gpu: Gpu = json.loads(text("gpu"))
     rows = [
-        [one["what"], measured(one), started(one), *allowed(one, limit_of(name)),
-         origin(one)]
-        for name, one in found["lines"].items()
+        [line["what"], measured(line), started(line), *allowed(line, limit_of(name)),
+         origin(line)]
+        for name, line in gpu["lines"].items()
     ]  # fmt: skip
     headings = ["", "measured", "before it", "allowed by", "reached", "measured with"]
-    return page_sheet(headings, rows, found)
+    return page_sheet(headings, rows, gpu)
 
 
-def origin(one: Line) -> str:
+def origin(line: Line) -> str:
     """Release and date of a line, and where it comes from unless `gpu.py` made it."""
-    parts = [one.get("release", ""), one.get("date", ""), one.get("source", "")]
+    parts = [line.get("release", ""), line.get("date", ""), line.get("source", "")]
     return ", ".join(filter(None, parts))
 
 
@@ -155,10 +161,10 @@ def limit_of(line: str) -> Limit | None:
     return limit(NETWORKS[network], precision)
 
 
-def measured(one: Line) -> str:
+def measured(line: Line) -> str:
     """What a line of the GPU's table measured."""
-    if "missing" in one:
-        return f"missing: {one['missing']}"
+    if "missing" in line:
+        return f"missing: {line['missing']}"
     forms = {
         "seconds": "{:.1f} s",
         "running": "{:.1f} s",
@@ -171,57 +177,59 @@ def measured(one: Line) -> str:
         "batch_seconds": "BatchNorm {:.1f} s",
         "ratio": "ratio {:.2f}",
     }
-    values: Mapping[str, object] = {**one}
+    values: Mapping[str, object] = {**line}
     return ", ".join(form.format(values[key]) for key, form in forms.items() if key in values)
 
 
-def started(one: Line) -> str:
+def started(line: Line) -> str:
     """What passed before the first update, and the captured graphs."""
-    start = f"{one['start_up']:.1f} s" if "start_up" in one else ""
-    return f"{start}, {one['graphs']} graphs {one['capturing']:.1f} s" if "graphs" in one else start
+    start = f"{line['start_up']:.1f} s" if "start_up" in line else ""
+    return (
+        f"{start}, {line['graphs']} graphs {line['capturing']:.1f} s" if "graphs" in line else start
+    )
 
 
-def allowed(one: Line, most: Limit | None) -> list[str]:
+def allowed(line: Line, most: Limit | None) -> list[str]:
     """The limit, and the share of it that is reached."""
-    if most is None or "missing" in one:
+    if most is None or "missing" in line:
         return ["", ""]
-    if "images_per_second" in one:
-        share = one["images_per_second"] / most.images
+    if "images_per_second" in line:
+        share = line["images_per_second"] / most.images
         return [f"{most.by}: {rounded(most.images)} images/s", f"{share:.0%}"]
-    if "steps_per_second" in one:
-        share = BATCH * one["steps_per_second"] / most.images
+    if "steps_per_second" in line:
+        share = BATCH * line["steps_per_second"] / most.images
         return [f"{most.by}: {rounded(most.images / BATCH)} steps/s", f"{share:.0%}"]
-    if "steps" not in one:
+    if "steps" not in line:
         return ["", ""]
-    seconds = BATCH * one["steps"] / most.images
-    return [f"{most.by}: {seconds:.1f} s", f"{seconds / one['seconds']:.0%}"]
+    seconds = BATCH * line["steps"] / most.images
+    return [f"{most.by}: {seconds:.1f} s", f"{seconds / line['seconds']:.0%}"]
 
 
 def launches() -> str:
     """A step of many lanes, and the kernels that take longest."""
-    found: Launches = json.loads(text("launches"))
+    launches: Launches = json.loads(text("launches"))
     rows = [
         [
-            f"{one['network']}, {one['precision']}",
-            str(one["lanes"]),
-            f"{one['milliseconds']:.2f}",
-            rounded(one["samples_per_second"]),
-            ", ".join(f"{name} {taken:.2g}" for name, taken in one["kernels"].items()),
+            f"{launch['network']}, {launch['precision']}",
+            str(launch["lanes"]),
+            f"{launch['milliseconds']:.2f}",
+            rounded(launch["samples_per_second"]),
+            ", ".join(f"{name} {taken:.2g}" for name, taken in launch["kernels"].items()),
         ]
-        for one in found["lines"].values()
+        for launch in launches["lines"].values()
     ]
-    return page_sheet(["", "lanes", "ms", "samples/s", "kernels, ms"], rows, found)
+    return page_sheet(["", "lanes", "ms", "samples/s", "kernels, ms"], rows, launches)
 
 
 def busy() -> str:
     """How long kernels run while many runs are made."""
-    found: Busy = json.loads(text("busy"))
-    share = found["gpu_seconds"] / found["running"]
+    busy: Busy = json.loads(text("busy"))
+    share = busy["gpu_seconds"] / busy["running"]
     rows = [[
-        f"{found['runs']}", f"{found['steps']:,}", f"{found['running']:.2f} s",
-        f"{found['gpu_seconds']:.2f} s", f"{share:.0%}",
+        f"{busy['runs']}", f"{busy['steps']:,}", f"{busy['running']:.2f} s",
+        f"{busy['gpu_seconds']:.2f} s", f"{share:.0%}",
     ]]  # fmt: skip
-    return page_sheet(["runs", "local steps", "all", "kernels", "share"], rows, found)
+    return page_sheet(["runs", "local steps", "all", "kernels", "share"], rows, busy)
 
 
 def whole_figures() -> str:
@@ -245,9 +253,9 @@ def hardware() -> str:
     """What an H200 allows each network."""
     rows = []
     for name, network in NETWORKS.items():
-        moved = (f"{step_bytes(network, one) / BATCH / 1e6:.3g}" for one in BOTH)
-        most = [limit(network, one) for one in BOTH]
-        speeds = (f"{rounded(one.images)} ({one.by})" for one in most)
+        moved = (f"{step_bytes(network, precision) / BATCH / 1e6:.3g}" for precision in BOTH)
+        most = [limit(network, precision) for precision in BOTH]
+        speeds = (f"{rounded(speed.images)} ({speed.by})" for speed in most)
         rows.append([name, f"{network.flops / 1e6:,.1f}", *moved, *speeds])
     headings = ["per image", "MFLOP", "MB, TF32", "MB, bf16", "images/s, TF32", "images/s, bf16"]
     return markdown(Sheet("", headings, rows))
@@ -255,27 +263,27 @@ def hardware() -> str:
 
 def host() -> str:
     """The host's part of Table 2."""
-    found: Host = json.loads(text("host"))
-    taken = shown(found["cpu_seconds"], ".1f")
-    rows = [[f"{found['steps']:,}", taken, f"{found['calls_per_round']:.0f}"]]
-    return page_sheet(["local steps", "s of CPU time", "calls of PyTorch per round"], rows, found)
+    host: Host = json.loads(text("host"))
+    taken = shown(host["cpu_seconds"], ".1f")
+    rows = [[f"{host['steps']:,}", taken, f"{host['calls_per_round']:.0f}"]]
+    return page_sheet(["local steps", "s of CPU time", "calls of PyTorch per round"], rows, host)
 
 
 def scaling() -> str:
     """Cost against the number of clients, the horizon and the number of server steps."""
-    found: Scaling = json.loads(text("scaling"))
+    scaling: Scaling = json.loads(text("scaling"))
     clients = [
-        [f"{one['clients']:,}", shown(one["step_us"]), shown(one["planning_us"]),
-         f"{one['peak_mib']:,.0f}"]
-        for one in found["clients"]
+        [f"{row['clients']:,}", shown(row["step_us"]), shown(row["planning_us"]),
+         f"{row['peak_mib']:,.0f}"]
+        for row in scaling["clients"]
     ]  # fmt: skip
     horizons = [
-        [f"{one['steps']:,}", shown({"median": one["ms"]["median"] / 1e3}, ".1f")]
-        for one in found["horizons"]
+        [f"{row['steps']:,}", shown({"median": row["ms"]["median"] / 1e3}, ".1f")]
+        for row in scaling["horizons"]
     ]
     kept = [
-        [f"{one.get(key, ''):,.0f}" if key in one else "" for key in Kept.__annotations__]
-        for one in found["versions_kept"]
+        [f"{row.get(key, ''):,.0f}" if key in row else "" for key in Kept.__annotations__]
+        for row in scaling["versions_kept"]
     ]
     first = ["n", "us per local step", "us of planning per local step", "peak MiB"]
     last = ["server steps", "versions kept", "their MiB", "peak MiB"]
@@ -285,7 +293,7 @@ def scaling() -> str:
             "Longer runs, n = 1,000:",
             markdown(Sheet("", ["local steps", "s"], horizons)),
             "Many server steps, n = 100,000, s = 100, nothing trained:",
-            page_sheet(last, kept, found),
+            page_sheet(last, kept, scaling),
         ]
     )
 

@@ -88,7 +88,7 @@ def of_different_lengths():
     """Sentences of three to eight words: is there a seven in them?"""
     random = np.random.default_rng(0)
     words = [random.integers(1, 10, size=3 + place % 6) for place in range(300)]
-    pairs = [(torch.tensor(one), int(7 in one)) for one in words]
+    pairs = [(torch.tensor(word), int(7 in word)) for word in words]
 
     def collate(pairs):
         texts, labels = zip(*pairs, strict=True)

@@ -94,13 +94,17 @@ def measure(name: str, python: Path, seconds: float, repeat: int) -> Sample:
     script = HERE / "systems" / system.script
     command: list[str | Path] = [python, script, "--seconds", str(seconds)]
     variables = {"PYTHONPATH": "", **system.variables}
-    found = last_document(call(command, STARTUP + 5 * seconds, variables))
-    return cast(Sample, {**found, "system": name, "repeat": repeat})
+    document = last_document(call(command, STARTUP + 5 * seconds, variables))
+    return cast(Sample, {**document, "system": name, "repeat": repeat})
 
 
 def rates(samples: Sequence[Sample], name: str) -> dict[int, float]:
     """Steps per second of a system by repeat."""
-    return {one["repeat"]: one["steps_per_second"] for one in samples if one["system"] == name}
+    return {
+        sample["repeat"]: sample["steps_per_second"]
+        for sample in samples
+        if sample["system"] == name
+    }
 
 
 def summary(name: str, samples: Sequence[Sample], missing: Mapping[str, str]) -> Document:
@@ -111,7 +115,7 @@ def summary(name: str, samples: Sequence[Sample], missing: Mapping[str, str]) ->
     paired = [ours[repeat] / rate for repeat, rate in theirs.items() if repeat in ours]
     return {
         "label": label,
-        "version": next(one["version"] for one in samples if one["system"] == name),
+        "version": next(sample["version"] for sample in samples if sample["system"] == name),
         "steps_per_second": spread(list(theirs.values())),
         "ratio": spread(paired) if paired and name != "favano" else None,
     }
@@ -153,16 +157,16 @@ def main() -> None:
             samples.append(sample)
             rate = f"{sample['steps_per_second']:,.0f} steps/s"
             print(f"{repeat + 1}/{asked.repeats} {name}: {rate}", file=sys.stderr, flush=True)
-    found = {
+    document = {
         "repeats": asked.repeats,
         "seconds": asked.seconds,
         "systems": {name: summary(name, samples, missing) for name in asked.systems},
         "samples": samples,
     }
-    for name, one in found["systems"].items():
-        print(name, one)
+    for name, system in document["systems"].items():
+        print(name, system)
     if asked.out:
-        write(asked.out, heading("peers/run.py") | found)
+        write(asked.out, heading("peers/run.py") | document)
 
 
 if __name__ == "__main__":

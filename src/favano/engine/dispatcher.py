@@ -232,7 +232,7 @@ class Dispatcher:
                 run.remember(int(table.who[job]), kept, steps)
 
     def close(self, run: int) -> None:
-        """Drop the ready and the finished jobs of a run; those in lanes go when they are collected."""
+        """Drop the ready and the finished jobs of a run; those in lanes go when collected."""
         table, jobs = self._runs.jobs, self._runs.jobs.of(run)
         finished = (table.end[jobs] >= 0) & (table.steps[jobs] > 0)
         self._early -= int((finished & self._is_later(jobs)).sum())
