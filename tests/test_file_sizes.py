@@ -17,7 +17,7 @@ from favano.data.natural import read_owners
 from favano.errors import BadInput
 from favano.records import history_from_csv, read_file
 from favano.records.checkpoint import checkpoint_from_bytes, checkpoint_to_bytes
-from favano.run.result_folder import read_models
+from favano.results.model_file import read_models
 from favano.schedule.contact_trace import load_trace
 from favano.specification.config import read_config
 from favano.timing.laws import read_trace

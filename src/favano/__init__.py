@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from favano.metrics.metric import accuracy as accuracy
     from favano.metrics.metric import perplexity as perplexity
     from favano.options import option as option
-    from favano.report.api import load as load
+    from favano.results import Comparison as Comparison
+    from favano.results import Interrupted as Interrupted
+    from favano.results import Result as Result
+    from favano.results.reading import load as load
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
     from favano.run.api import simulate as simulate
     from favano.run.observer import STOP as STOP
     from favano.run.problem import Problem as Problem
-    from favano.run.result import Comparison as Comparison
-    from favano.run.result import Interrupted as Interrupted
-    from favano.run.result import Result as Result
     from favano.run.verification import Verdict as Verdict
     from favano.run.verification import verify as verify
     from favano.specification.parts import Fleet as Fleet
@@ -57,15 +57,15 @@ __version__ = "0.2.0.dev0"
 _HOME = {
     "ClientUpdates": "methods.method",
     "BadInput": "errors",
-    "Comparison": "run.result",
+    "Comparison": "results.result",
     "Fleet": "specification.parts",
-    "Interrupted": "run.result",
+    "Interrupted": "results.result",
     "Method": "methods.method",
     "Metric": "metrics.metric",
     "ModelState": "methods.method",
     "NonFiniteUpdate": "errors",
     "Problem": "run.problem",
-    "Result": "run.result",
+    "Result": "results.result",
     "STOP": "run.observer",
     "Stack": "types",
     "Vector": "types",
@@ -73,7 +73,7 @@ _HOME = {
     "accuracy": "metrics.metric",
     "column": "methods.arrays",
     "compare": "run.api",
-    "load": "report.api",
+    "load": "results.reading",
     "option": "options",
     "perplexity": "metrics.metric",
     "plan": "run.api",

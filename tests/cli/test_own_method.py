@@ -11,7 +11,7 @@ import torch
 
 from favano.cli import main
 from favano.methods import make_method
-from favano.run.result import Result
+from favano.results import Result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.specification.spec import changed

@@ -10,7 +10,7 @@ import pytest
 from favano.planning.audit import audit
 from favano.planning.planned import plan_seed
 from favano.records import AuditRecord, finite
-from favano.run.result_folder import write_result
+from favano.results import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.specification.presets import resolve

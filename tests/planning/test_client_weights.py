@@ -11,7 +11,7 @@ import pytest
 from favano.engine import weigh
 from favano.methods import Context
 from favano.planning.client_weights import speed_classes, speed_thirds, weigh_clients
-from favano.run.result_folder import write_result
+from favano.results import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.schedule import plan

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.records.folder import folder_name
 from favano.specification.config import config_of
 from favano.specification.spec import Spec
 

@@ -13,11 +13,10 @@ from favano.methods import AnyMethod, Context
 from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.planning.client_weights import weigh_clients
-from favano.planning.participation import participation
+from favano.planning.participation import participation, participation_of
 from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.records import finite
-from favano.run.result import Result
-from favano.run.result_folder import write_result
+from favano.results import Result, write_result
 from favano.schedule import Schedule, plan
 from favano.timing import ClientSpeeds, Trace, traced_fleet
 from tests.effective_weights import effective_weights
@@ -93,10 +92,16 @@ def test_nothing_happened() -> None:
     assert record.staleness.counts == ((0,), (0,))
 
 
+def with_participation(first: Planned) -> Result:
+    result = Result.of(spec_of())
+    result.participation = participation_of(first)
+    return result
+
+
 def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     method, schedule, fleet = small()
     first = Planned(complete(), 0, method, schedule)
-    write_result(tmp_path, Result(spec_of(), first=first), "favano run")
+    write_result(tmp_path, with_participation(first), "favano run")
     record = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
     assert json.loads((tmp_path / "participation.json").read_text()) == finite(record)
 
@@ -105,6 +110,6 @@ def test_a_method_that_cannot_be_audited_is_written_all_the_same(tmp_path: Path)
     """AsyncFedED: its steps depend on the models."""
     spec = complete(algorithm="asyncfeded", clients=10, horizon=100)
     first = plan_seeds(spec)[0]
-    write_result(tmp_path, Result(spec_of(), first=first), "favano run")
+    write_result(tmp_path, with_participation(first), "favano run")
     assert (tmp_path / "summary.json").exists()
     assert not (tmp_path / "participation.json").exists()

@@ -11,6 +11,7 @@ import pytest
 import tomli_w
 
 from favano.records import Row, history_to_csv
+from favano.specification.config import spec_tables
 
 # folder, specification, accuracies by seed and evaluation, status ("" for no summary)
 Writer: TypeAlias = Callable[[Path, Mapping[str, object], Sequence[Sequence[float]], str], Path]
@@ -117,7 +118,7 @@ def write() -> Writer:
     ) -> Path:
         folder.mkdir(parents=True)
         whole = {"dataset": "digits", "horizon": 20.0, "seeds": len(accuracies), **spec}
-        (folder / "spec.toml").write_text(tomli_w.dumps(whole))
+        (folder / "spec.toml").write_text(tomli_w.dumps(spec_tables(whole)))
         histories = [
             [a_row(seed, step, value) for step, value in enumerate(values)]
             for seed, values in enumerate(accuracies)
@@ -151,5 +152,7 @@ def compared(tmp_path: Path, write: Writer) -> Path:
     add_participation(parent / "fedavg", 0.5)
     write(parent / "fedbuff", {"algorithm": "fedbuff", "seeds": 2}, [[0.1, 0.9]], "partial")
     (parent / "quafl").mkdir()
-    (parent / "quafl" / "spec.toml").write_text('algorithm = "quafl"\nseeds = 2\n')
+    (parent / "quafl" / "spec.toml").write_text(
+        '[run]\nseeds = 2\n[[method]]\nname = "quafl"\n'
+    )
     return parent

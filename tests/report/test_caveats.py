@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from favano.report import by_setting, collect
+from favano.report import by_setting
 from favano.report.caveats import caveats
 from favano.report.curves import curve
 from favano.report.palette import methods
 from favano.report.table import finished
+from favano.results import collect
 
 from .conftest import Writer, add_participation
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from favano.report import by_setting, collect, write_page
+from favano.report import by_setting, write_page
 from favano.report.client_scores import client_scores, points
 from favano.report.palette import methods
+from favano.results import collect
 
 from .conftest import add_served
 
@@ -32,7 +33,7 @@ def test_by_hand(compared: Path) -> None:
 def test_clients_that_both_files_list(compared: Path) -> None:
     add_served(compared / "favano", 0.9)
     favano, fedavg, *_ = collect([compared])
-    assert favano.served is not None
+    assert favano.client_scores is not None
     columns = points(favano)
     assert columns is not None
     assert (columns["client"], columns["speed"]) == ([0, 1, 2], [1, 0, 1])

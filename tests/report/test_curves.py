@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from favano.records import history_to_csv
-from favano.report import read_result
 from favano.report.curves import curve
+from favano.results import read_result
 
 from .conftest import Writer, a_row
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from favano.report import by_setting, collect
+from favano.report import by_setting
 from favano.report.final_tables import differences, final_tables, overview
 from favano.report.palette import methods
+from favano.results import collect
 
 from .conftest import Writer
 

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from favano.report import collect, sentence, setting_sentence, title_of
+from favano.report import sentence, setting_sentence, title_of
+from favano.results import collect
 
 from .conftest import Writer
 

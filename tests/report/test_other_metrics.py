@@ -19,13 +19,14 @@ from favano.records import (
     run_record,
     summary_to_json,
 )
-from favano.report import collect, final_table, paired, sentence, write_page
+from favano.report import final_table, paired, sentence, write_page
 from favano.report.caveats import caveats
 from favano.report.cells import cells, columns
 from favano.report.curves import curve, measures
 from favano.report.palette import Look
 from favano.report.payload import payload
 from favano.report.settings import by_setting
+from favano.results import collect
 
 LOOK = Look(0, 0, 0)
 METRICS = (MetricRecord("mae", "low", "kW"), MetricRecord("r2"))

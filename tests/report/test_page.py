@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.report import collect, write_page
+from favano.report import write_page
+from favano.results import collect
 
 from .conftest import Writer
 

@@ -7,10 +7,11 @@ from importlib.resources import files
 from itertools import combinations, permutations
 from pathlib import Path
 
+
 from favano.methods import our_methods
-from favano.report import by_setting, collect
+from favano.report import by_setting
 from favano.report.palette import COLOURS, DASHES, looks, methods
-from favano.report.result import title_of_method
+from favano.results import collect
 
 PAPER = ("favano", "fedavg", "quafl", "fedbuff")
 
@@ -20,7 +21,7 @@ def test_a_method_keeps_its_look_whatever_the_order_and_the_company() -> None:
     for order in permutations(PAPER):
         assert looks(order) == {name: alone[name] for name in order}
     assert looks(reversed(list(our_methods()))) == alone
-    titles = {name: title_of_method(name) for name in alone}
+    titles = {name: our_methods()[name].title for name in alone}
     assert {titles[name]: look for name, look in alone.items()} == looks(titles.values())
 
 

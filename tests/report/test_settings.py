@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from favano.report import by_setting, collect, paired
+from favano.report import by_setting, paired
+from favano.results import collect
 
 from .conftest import Writer
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from favano.report import by_setting, collect, write_page
+from favano.report import by_setting, write_page
 from favano.report.palette import methods
 from favano.report.shares import shares, staleness
+from favano.results import collect
 
 from .conftest import a_participation
 

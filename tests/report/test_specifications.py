@@ -6,9 +6,10 @@ import tomllib
 from html import unescape
 from pathlib import Path
 
-from favano.report import by_setting, collect
+from favano.report import by_setting
 from favano.report.palette import methods
 from favano.report.specifications import specifications
+from favano.results import collect
 
 
 def test_the_whole_specification_is_there_to_be_copied(compared: Path) -> None:
@@ -16,7 +17,7 @@ def test_the_whole_specification_is_there_to_be_copied(compared: Path) -> None:
     text = specifications(settings, methods(settings))
     blocks = [unescape(re.sub("<[^>]*>", "", b)) for b in re.findall(r"<pre.*?</pre>", text, re.S)]
     assert blocks[0] == "favano run --algorithm favano"
-    assert tomllib.loads(blocks[1]) == settings[0].results[0].spec
+    assert tomllib.loads(blocks[1]) == settings[0].results[0].keys
 
 
 def test_what_differs_is_marked(compared: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from favano.report import collect, paired
+from favano.report import paired
 from favano.report.cells import cells, columns
 from favano.report.table import over
+from favano.results import collect
 
 from .conftest import Writer
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from favano.report import collect, final_table
+from favano.report import final_table
+from favano.results import collect
 
 from .conftest import Writer
 

@@ -17,9 +17,10 @@ from torch.nn import functional
 
 import favano
 from favano.errors import BadInput
-from favano.report import collect, sentence
+from favano.report import sentence
 from favano.report.cells import columns
 from favano.report.curves import measures
+from favano.results import collect
 from favano.run import engines
 from favano.specification.keys import Keys
 from tests.run.cpu_stacks import cpu_stacks

@@ -10,9 +10,8 @@ import pytest
 
 from favano.errors import BadInput
 from favano.records import history_to_csv
+from favano.results import Result, write_result
 from favano.run.constants import Point, Probe
-from favano.run.result import Result
-from favano.run.result_folder import write_result
 from favano.run.runner import run
 from favano.run.samples import load_samples, named_model
 from favano.specification.presets import resolve

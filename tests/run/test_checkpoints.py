@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from favano.errors import BadInput
 from favano.methods import AnyMethod, ClientUpdates, Method, our_methods
 from favano.records import bounds_to_csv, history_to_csv
+from favano.results import Result
 from favano.run import checkpoints
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Budget, CheckpointManager, Checkpoints
 from favano.run.progress import Silence
-from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
 from favano.schedule import Rounds

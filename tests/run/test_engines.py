@@ -14,9 +14,9 @@ import torch
 from favano.engine import Engine
 from favano.methods import our_methods
 from favano.records import Row, history_to_csv
+from favano.results import Result
 from favano.run import engines
 from favano.run.engines import Group, shared
-from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed, make_spec

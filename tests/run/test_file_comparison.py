@@ -24,10 +24,10 @@ from safetensors.torch import load_file, save_file
 
 import favano
 from favano.errors import BadInput
-from favano.records import Entry, history_from_csv, history_to_csv
+from favano.records import history_from_csv, history_to_csv
 from favano.records.folder import HISTORY, MODEL
+from favano.results import Result
 from favano.run import repetition, runner
-from favano.run.result import Result
 from favano.run.verification import verify
 from favano.specification.keys import Keys
 from favano.studies.request import Request
@@ -53,12 +53,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run file of `favano reproduce`."""
+    """One run of `favano reproduce`."""
     out = tmp_path_factory.mktemp("archive")
     reproduce_small(out / "all", Request(seeds=1))
-    first = sorted((out / "all" / "runs").glob("*.json"))[0]
-    (out / "one" / "runs").mkdir(parents=True)
-    shutil.copy(first, out / "one" / "runs")
+    first = sorted((out / "all" / "runs").iterdir())[0]
+    shutil.copytree(first, out / "one" / "runs" / first.name)
     return out / "one"
 
 
@@ -167,22 +166,16 @@ def test_every_value_in_json(name: str, made: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_value_in_a_run_file(archive: Path) -> None:
-    (path,) = (archive / "runs").iterdir()
-    document = json.loads(path.read_text())
-    document["entry"] = dict(zip(Entry._fields, document["entry"], strict=True))
-
-    def written(content: dict[str, object]) -> str:
-        entry = content.get("entry")
-        return json.dumps(
-            {**content, "entry": list(entry.values())} if isinstance(entry, dict) else content
-        )
-
-    texts = ((what, written(cast("dict[str, object]", value))) for what, value in changes(document))
-    assert check_all(archive, path, texts, "run file") > 100
-    path.rename(path.with_name("0.json"))
+def test_every_value_in_the_summary_of_a_study(archive: Path) -> None:
+    """It has a cost, and no models."""
+    (folder,) = (archive / "runs").iterdir()
+    document = json.loads((folder / "summary.json").read_text())
+    texts = ((what, json.dumps(value)) for what, value in changes(document))
+    assert check_all(archive, folder / "summary.json", texts, "summary.json") > 50
+    other = folder.with_name("0" * 16)
+    folder.rename(other)
     assert not all(verdict.right for verdict in verify(archive))
-    (archive / "runs" / "0.json").rename(path)
+    other.rename(folder)
 
 
 @pytest.mark.slow

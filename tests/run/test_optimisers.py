@@ -14,7 +14,8 @@ from torch import Tensor, nn
 import favano
 from favano.errors import BadInput
 from favano.models import build, leaf, transformer
-from favano.report import collect, final_table
+from favano.report import final_table
+from favano.results import collect
 from favano.run import engines
 from favano.run.own_data import own_samples, read_data
 from favano.run.runner import run_together

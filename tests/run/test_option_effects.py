@@ -12,8 +12,9 @@ import pytest
 from favano.errors import BadInput
 from favano.methods import method_class, our_methods
 from favano.options import Option, options_of
+from favano.planning.planned import plan_seed
 from favano.run.runner import run
-from favano.run.samples import Samples, load_samples, named_model
+from favano.run.samples import Samples, in_steps, load_samples, named_model
 from favano.specification.parts import ProblemPart, RunPart
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, part_options
@@ -136,15 +137,13 @@ def outcome(keys: tuple[tuple[str, object], ...]) -> bytes | str:
         result = run(spec, samples, named_model(spec, samples), workers=1)
     except BadInput as refusal:
         return str(refusal)
-    plan = None if result.first is None else vars(result.first.schedule)
+    plan = plan_seed(in_steps(spec, samples), spec.run.seed, samples.traits)
     return repr(
         (
             result.status,
-            {}
-            if plan is None
-            else {
+            {
                 key: repr(value.tolist() if isinstance(value, np.ndarray) else value)
-                for key, value in plan.items()
+                for key, value in vars(plan.schedule).items()
             },
             [row._replace(digest="") for row in result.rows],
             [

@@ -22,8 +22,8 @@ import favano
 from favano.data.tables import owner_codes
 from favano.errors import BadInput
 from favano.planning.planned import make_fleet
+from favano.results import check_folder, write_result
 from favano.run.own_data import own_samples, read_data
-from favano.run.result_folder import check_folder, write_result
 from favano.run.samples import make_task
 from favano.specification.keys import Keys
 from tests.specs import complete, unchained

@@ -13,9 +13,8 @@ from favano.errors import BadInput
 from favano.models import BatchNorm2d, build
 from favano.planning.planned import plan_seeds
 from favano.records import history_to_csv
+from favano.results import Result, write_result
 from favano.run import run_kernels as decided
-from favano.run.result import Result
-from favano.run.result_folder import write_result
 from favano.run.run_kernels import possible_steps
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples
@@ -53,7 +52,7 @@ def result(digits: Samples, **keys: object) -> Result:
 
 
 def test_short_runs_do_not_ask(digits: Samples, measured: list[str]) -> None:
-    assert result(digits).kernels == default_kernels()
+    assert result(digits).summary.kernels == default_kernels()
     assert measured == []
 
 
@@ -61,9 +60,9 @@ def test_long_runs_do(
     digits: Samples, measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decided, "FEWEST", 0)
-    assert result(digits).kernels == "native"
+    assert result(digits).summary.kernels == "native"
     assert measured
-    assert result(digits, kernels="onednn").kernels == "onednn"
+    assert result(digits, kernels="onednn").summary.kernels == "onednn"
     assert len(measured) == 1
 
 
@@ -86,7 +85,7 @@ def test_runs_keep_their_kernels_in_a_shared_pool(digits: Samples) -> None:
     for workers in (1, 2):
         together = run_together(specs, digits, network, workers=workers)
         for single, other in zip(alone, together, strict=True):
-            assert single.kernels == other.kernels
+            assert single.summary.kernels == other.summary.kernels
             assert history_to_csv(single.rows) == history_to_csv(other.rows)
 
 

@@ -11,11 +11,11 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.models import BatchNorm2d
 from favano.records import history_to_csv
+from favano.results import Result
 from favano.run import runner
-from favano.run.result import Result
 from favano.run.runner import run, run_together
 from favano.run.samples import Samples, load_samples, named_model
-from favano.specification.spec import Spec, changed, make_spec
+from favano.specification.spec import Spec, changed, make_spec, required
 from tests.forks import FORKS
 from tests.specs import read_by, spec_of, unchained, variant
 from tests.thinned import thinned
@@ -88,11 +88,11 @@ def test_neither_traces_nor_workers_change_a_byte(
 ) -> None:
     model = named_model(changed(SHORT, {"model": "perceptron"}), digits)
     plain = run(SHORT, digits, model, workers=1)
-    assert plain.traced.lengths == ()  # too short to pay
+    assert required(plain.traced).lengths == ()  # too short to pay
     trace_all(monkeypatch, fewest_each=20)  # autograd for the rest
     for workers in (1, 2):
         fast = run(SHORT, digits, model, workers=workers)
-        assert fast.traced.lengths
+        assert required(fast.traced).lengths
         assert history_to_csv(fast.rows) == history_to_csv(plain.rows)
         for name, value in plain.models[SHORT.run.seed].items():
             assert torch.equal(value, fast.models[SHORT.run.seed][name])
@@ -149,7 +149,7 @@ def test_few_bits_alone_together_and_traced(
     both = run_together([spec, changed(spec, {"algorithm": "quafl"})], digits, model)
     trace_all(monkeypatch, fewest_each=50)  # the commonest lengths
     alone = run(changed(spec, {"seed": 1, "seeds": 1}), digits, model, workers=2)
-    assert alone.traced.lengths
+    assert required(alone.traced).lengths
     assert history_to_csv(alone.rows) == history_to_csv(
         [row for row in both[0].rows if row.seed == 1]
     )

@@ -1,4 +1,4 @@
-"""Run files of runs that went on after NaN: JSON on disk, NaN in memory."""
+"""Runs that went on after NaN: JSON on disk, NaN in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from favano.report import collect
+from favano.results import collect
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, StudyRun, make
 from favano.studies.request import Request
@@ -29,12 +29,11 @@ def test_null_on_disk_is_nan_in_memory(tmp_path: Path) -> None:
     )
     reproduce_small(tmp_path, Request(), experiments=[wild])
     archive, (run,) = Archive(tmp_path), wild_runs(1)
-    json.loads(archive.path(run).read_text(), parse_constant=refuse)
+    json.loads((archive.path(run) / "summary.json").read_text(), parse_constant=refuse)
     kept = archive.read(run)
-    assert kept.entry.status == "diverged"
-    assert kept.entry.loss is not None
-    assert math.isnan(kept.entry.loss)
-    assert math.isnan(kept.history[-1].loss)
-    assert math.isfinite(kept.history[0].loss)
+    assert archive.entry(run).status == "diverged"
+    assert math.isnan(kept.runs[0].loss)
+    assert math.isnan(kept.rows[-1].loss)
+    assert math.isfinite(kept.rows[0].loss)
     (result,) = collect([tmp_path])
     assert result.status == "diverged"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import ClassVar
 
 import pytest
@@ -44,8 +45,9 @@ class Counter:
 def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
     first, second, third = Counter(), Counter(), Counter()
     reproduce_small(tmp_path, Request(seeds=1), first)
-    kept = {path: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
-    assert len(kept) == 4
+    kept = {path: path.read_bytes() for path in (tmp_path / "runs").glob("*/*")}
+    assert len(kept) == 4 * 3
+    assert {path.name for path in kept} == {"spec.toml", "history.csv", "summary.json"}
     reproduce_small(tmp_path, Request(seeds=2), second)
     assert {path: path.read_bytes() for path in kept} == kept
     assert len(list((tmp_path / "runs").iterdir())) == 8
@@ -117,7 +119,7 @@ def test_a_run_that_was_removed_is_made_again_as_it_was(tmp_path: Path) -> None:
         prepared(small_runs(1), scale=1.0, device="cpu")[0],
     )
     history = archive.read(run).history
-    archive.path(run).unlink()
+    rmtree(archive.path(run))
     assert still_to_make(small_runs(1), archive) == [run]
     reproduce_small(tmp_path, Request(seeds=1))
     assert archive.read(run).history == history
@@ -129,7 +131,7 @@ def test_what_an_entry_says(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     entry = ledger(tmp_path / "small" / "runs.csv")[1]
     run = Archive(tmp_path).read(small_runs(1)[1])
-    last = run.history[-1]
+    last = run.rows[-1]
     assert (entry.algorithm, entry.column, entry.reading) == ("favano", "iid", "paper")
     assert (entry.accuracy, entry.local_steps) == (last.accuracy, last.local_steps)
     assert entry.server_steps == 20
@@ -139,8 +141,8 @@ def test_what_an_entry_says(tmp_path: Path) -> None:
     wh = entry.machine_seconds / 3600 * (100 + 0.3725 * 10) * 1.67
     assert entry.energy_wh == pytest.approx(wh, abs=3e-5)
     assert entry.co2_grams == pytest.approx(0.475 * wh, abs=3e-5)
-    assert run.command == "favano test"
-    assert run.spec["clients"] == 10
+    assert run.summary.command == "favano test"
+    assert run.spec.fleet.clients == 10
 
 
 class StopLate(Counter):
@@ -162,7 +164,7 @@ def test_runs_that_were_ended_go_on_from_checkpoints(tmp_path: Path) -> None:
     first, second = StopLate(30), Counter()
     with pytest.raises(Stopped):
         reproduce_small(tmp_path / "two", Request(seeds=1), first, checkpoint_every=0)
-    kept = [path for path in (tmp_path / "two" / "runs").iterdir() if path.is_dir()]
+    kept = list(tmp_path.glob("two/runs/*/checkpoints"))
     assert kept
     reproduce_small(tmp_path / "two", Request(seeds=1), second, checkpoint_every=0)
     assert second.steps < counter.steps < first.steps + second.steps + 1
@@ -171,7 +173,7 @@ def test_runs_that_were_ended_go_on_from_checkpoints(tmp_path: Path) -> None:
     for run in prepared(small_runs(1), scale=1.0, device="cpu"):
         whole, other = (archive.read(run) for archive in archives)
         assert whole.history == other.history
-        assert whole.entry.loss == other.entry.loss
+        assert whole.runs[0].loss == other.runs[0].loss
 
 
 class StopInSecondPool(Counter):
@@ -198,7 +200,7 @@ def test_ctrl_c_keeps_runs_that_are_through_and_nothing_else(tmp_path: Path) -> 
     first, second = ledger(tmp_path / "two" / "runs.csv")
     assert (first.status, second.status) == ("complete", "missing")
     assert second.accuracy is None
-    assert [path.stem for path in (tmp_path / "runs").iterdir()] == [first.digest]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [first.digest]
     reproduce_small(tmp_path, Request(), experiments=[two])
     again = ledger(tmp_path / "two" / "runs.csv")
     assert [entry.status for entry in again] == ["complete", "complete"]
@@ -210,7 +212,7 @@ def test_few_at_once_are_kept_before_the_next_begin(tmp_path: Path) -> None:
         kept: ClassVar[list[int]] = []
 
         def begin(self, steps: int) -> None:
-            self.kept.append(len(list(tmp_path.glob("runs/*.json"))))
+            self.kept.append(len(list(tmp_path.glob("runs/*/summary.json"))))
 
     reproduce_small(tmp_path, Request(seeds=1), Watch(), at_once=3)
     assert Watch.kept == [0, 3]
@@ -287,7 +289,7 @@ def test_an_experiment_of_ours_is_run_with_the_rates_found_and_no_others(tmp_pat
     for entry in (*runs, *longer):
         assert (entry.learning_rate, entry.server_learning_rate) == best[entry.algorithm]
     assert {entry.time for entry in longer} == {280.0}
-    assert len(list(tmp_path.glob("runs/*.json"))) == len(tried) + len(runs) + len(longer)
+    assert len(list(tmp_path.glob("runs/*/summary.json"))) == len(tried) + len(runs) + len(longer)
 
 
 def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_curves_are_means_over_seeds_up_to_the_horizon(tmp_path: Path) -> None:
     header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
     mine = [dict(zip(header, row, strict=True)) for row in rows if row[1:3] == ["favano", "iid"]]
     assert [float(row["time"]) for row in mine] == [0, 35, 70, 105, 140]
-    first, two = (archive.read(run).history[2] for run in runs)
+    first, two = (archive.read(run).rows[2] for run in runs)
     assert float(mine[2]["accuracy"]) == pytest.approx(
         (first.accuracy + two.accuracy) / 2, rel=1e-5
     )
@@ -313,7 +315,7 @@ def test_tables_and_curves_are_of_one_time(tmp_path: Path) -> None:
     entries = ledger(tmp_path / "small" / "runs.csv")
     assert {entry.time for entry in entries} == {SHARED["horizon"]}
     archive = Archive(tmp_path)
-    late = [run for run in small_runs(2) if archive.read(run).entry.time != SHARED["horizon"]]
+    late = [run for run in small_runs(2) if archive.read(run).runs[0].time != SHARED["horizon"]]
     assert {run.spec.name for run in late} == {"fedavg"}
     lines = (tmp_path / "small" / "curves.csv").read_text().splitlines()
     header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
@@ -328,7 +330,7 @@ def test_tables_and_curves_are_of_one_time(tmp_path: Path) -> None:
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     reproduce_small(tmp_path, Request(seeds=1))
     path = Archive(tmp_path).path(small_runs(1)[0])
-    path.write_text("{}")
+    (path / "summary.json").write_text("{}")
     with pytest.raises(BadInput, match=f"{path.name}: is damaged; remove it"):
         reproduce_small(tmp_path, Request(seeds=1))
 

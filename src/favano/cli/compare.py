@@ -11,9 +11,10 @@ import typer
 from favano.cli.flags import Config, DataDir, Json, Out, Values, counted
 from favano.cli.shell import default_folder, print_json, say, screen
 from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
-from favano.planning.comparison import DEFAULT, chosen, comparison, folder_name, keys_for
-from favano.records.folder import PAGE
-from favano.report import Result, collect, final_table, sentence, title_of, write_page
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.records.folder import PAGE, folder_name
+from favano.report import final_table, sentence, title_of, write_page
+from favano.results import Result, collect
 from favano.specification.config import read_config
 from favano.specification.spec import ALGORITHM, Spec
 

@@ -14,9 +14,9 @@ from favano.planning.plan import Plan
 from favano.planning.planned import bind_method, plan_seed
 from favano.records import SpeedShare
 from favano.report.wording import DASH, counted, significant
+from favano.results import check_writable
 from favano.run.data import load_data
 from favano.run.progress import duration
-from favano.run.result_folder import check_writable
 from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
 from favano.specification.spec import required

@@ -9,9 +9,10 @@ import typer
 
 from favano.cli.shell import screen
 from favano.records.folder import PAGE
-from favano.report import by_setting, collect, final_table, sentence, title_of, write_page
+from favano.report import by_setting, final_table, sentence, title_of, write_page
 from favano.report.caveats import digest_sentences
-from favano.report.digest_check import DIGESTS_AGREE
+from favano.report.page import DIGESTS_AGREE
+from favano.results import collect
 
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="result folders")]
 Page = Annotated[Path, typer.Option(metavar="FILE", help="the page")]

@@ -16,7 +16,7 @@ from favano.cli.training import RESUMED, OnCluster
 from favano.errors import require
 from favano.methods import only_trusted
 from favano.records import read_file
-from favano.records.folder import SUMMARY
+from favano.records.folder import RUNS_FOLDER, SUMMARY
 from favano.records.resumption import RESUME, Resumption, resumption_from_json
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of the result")]
@@ -34,7 +34,10 @@ def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = Non
 
     path, files = folder.absolute(), trusted(trust)
     if not (path / RESUME).exists():
-        results = (path.glob(pattern) for pattern in (SUMMARY, f"*/{SUMMARY}", "runs/*.json"))
+        results = (
+            path.glob(pattern)
+            for pattern in (SUMMARY, f"*/{SUMMARY}", f"{RUNS_FOLDER}/*/{SUMMARY}")
+        )
         require(any(map(any, results)), "folder", folder, "holds no run that could go on")
         from favano.run.stored_result import read_statements
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import default_folder, print_json, screen
 from favano.cli.training import CheckpointEvery, Force, end, json_document, train
-from favano.report import final_table, read_result
+from favano.report import final_table
+from favano.results import read_result
 from favano.specification.presets import resolve
 
 
@@ -27,7 +28,7 @@ def run_command(
     else:
         result = read_result(folder)
         screen.print(final_table([result], width=screen.width))
-        if result.verdict:
-            screen.print(f"{spec.name} {result.verdict}", soft_wrap=True)
+        if result.audit:
+            screen.print(f"{spec.name} {result.audit.verdict}", soft_wrap=True)
         screen.print(f"Results: {folder}", soft_wrap=True)
     end([folder])

@@ -19,8 +19,8 @@ from rich.console import Console
 from favano.code_digest import file_digest
 from favano.errors import require
 from favano.methods import source_digest
-from favano.planning.comparison import folder_name
 from favano.records import to_json
+from favano.records.folder import folder_name
 from favano.report.sheet import Sheet, screen_table
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec

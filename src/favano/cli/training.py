@@ -20,25 +20,25 @@ from favano.planning.planned import check_plan
 from favano.records import worst
 from favano.records.folder import CHECKPOINTS
 from favano.records.resumption import Resumption
-from favano.run.claim import FolderLock
-from favano.run.outcome import diverged_runs, read_wrongly
-from favano.run.progress import ProgressBar
-from favano.run.result_folder import (
+from favano.results import (
     check_comparison,
     check_content,
     check_folder,
     earlier_results,
     is_finished,
     is_longer,
-    read_summary,
+    read_result,
     write_result,
 )
+from favano.run.claim import FolderLock
+from favano.run.outcome import diverged_runs, read_wrongly
+from favano.run.progress import ProgressBar
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
+    from favano.results import Result
     from favano.run.backend import Place
-    from favano.run.result import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
 
@@ -104,7 +104,7 @@ def train(
         results = _results(missing, data_dir, every, cluster, force=force)
         if not force:
             for result, folder in zip(results, missing, strict=True):
-                check_content(folder, result)
+                check_content(folder, result.summary)
         _keep(results, list(missing), out)
 
 
@@ -153,13 +153,14 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
     """Write results; exit with a message if a run did not reach its end."""
     stopped, kept = [], []
     for result, folder in zip(results, folders, strict=True):
-        if result.status == "partial" and is_finished(folder):
+        status = result.summary.status
+        if status == "partial" and is_finished(folder):
             kept.append(folder)
         else:
             write_result(folder, result, called_as())
         if sentence := read_wrongly(result.runs):
             say(sentence)
-        if result.status == "partial":
+        if status == "partial":
             stopped.append(result.error)
     if not stopped:
         return
@@ -172,7 +173,7 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
 
 def end(folders: Sequence[Path]) -> None:
     """Name the runs that diverged; if there are any, exit with an error."""
-    failures = [(folder, diverged_runs(read_summary(folder).runs)) for folder in folders]
+    failures = [(folder, diverged_runs(read_result(folder).runs)) for folder in folders]
     for folder, sentence in failures:
         if sentence:
             say(f"{sentence}; results are in {folder}")
@@ -182,7 +183,7 @@ def end(folders: Sequence[Path]) -> None:
 
 def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, object]:
     """The JSON document of `run` and `compare`, from result folders."""
-    summaries = [read_summary(folder) for folder in folders]
+    summaries = [read_result(folder).summary for folder in folders]
     tables = [spec_keys(spec) for spec in specs]
     common = {
         key: value for key, value in tables[0].items() if all(t.get(key) == value for t in tables)

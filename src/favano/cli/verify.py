@@ -9,7 +9,7 @@ import typer
 
 from favano.cli.flags import DataDir, Trust
 from favano.cli.shell import keep_to, notes, screen, trusted
-from favano.report import collect
+from favano.results import collect
 from favano.run.progress import ProgressBar
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a result, or a folder of results")]
@@ -36,7 +36,7 @@ def verify_command(
     result names another processor, PyTorch or kernels, or a GPU, so its bits need not be the same.
     """
     results = collect([folder])
-    if all(result.spec.get("device", "cpu") == "cpu" for result in results):
+    if all(result.keys.get("device", "cpu") == "cpu" for result in results):
         keep_to("cpu")
     from favano.run.problem import Problem
     from favano.run.verification import verify

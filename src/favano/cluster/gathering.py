@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from favano.cluster.messages import (
@@ -22,10 +22,10 @@ from favano.cluster.packs import Pack, PackedRun, Slot
 from favano.errors import WriteFailed
 from favano.methods import source_digest
 from favano.records import worst
+from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress
-from favano.run.result import Result
 from favano.specification.history_start import named_files
 from favano.specification.spec import Spec
 from favano.types import Kernels
@@ -129,20 +129,23 @@ class Gathering:
         """Add the seeds of a pack to the result of their specification."""
         whole = self.results[number]
         whole.rows = sorted([*whole.rows, *part.rows], key=lambda row: row.seed)
-        whole.runs = sorted([*whole.runs, *part.runs], key=lambda run: run.seed)
         whole.bounds = sorted([*whole.bounds, *part.bounds], key=lambda row: row.seed)
-        whole.models = dict(sorted({**whole.models, **part.models}.items()))
-        whole.losses = dict(sorted({**whole.losses, **part.losses}.items()))
-        whole.status = worst([whole.status, part.status])
-        whole.test_samples = part.test_samples
-        whole.audit, whole.client_scores = (
-            part.audit or whole.audit,
-            part.client_scores or whole.client_scores,
+        states = sorted({**whole.states, **part.states}.items())
+        whole.states.clear()
+        whole.states.update(states)
+        before, added = whole.summary, part.summary
+        whole.summary = replace(
+            added,
+            status=worst([before.status, added.status]),
+            runs=tuple(sorted([*before.runs, *added.runs], key=lambda run: run.seed)),
+            audit=added.audit or before.audit,
+            served=added.served or before.served,
+            code=added.code or before.code,
         )
+        whole.participation = part.participation or whole.participation
         whole.steps_before += part.steps_before
         whole.seconds_before += part.seconds_before
         whole.error = part.error or whole.error
-        whole.kernels, whole.data, whole.code = part.kernels, part.data, part.code or whole.code
         for seed in seeds:
             for path in self._checkpoints_of(number, seed)[1:]:
                 path.unlink()
@@ -155,7 +158,7 @@ class Gathering:
         for number, seeds in self._missing.items():
             self.results[number].interrupted = True
             if seeds:
-                self.results[number].status = "partial"
+                self.results[number].summary.status = "partial"
 
 
 def _named(specs: Sequence[Spec]) -> set[str]:

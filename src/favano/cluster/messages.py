@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from favano import __version__
 from favano.errors import BadInput
-from favano.run.result import Result
+from favano.results import Result
 
 
 class Asked(NamedTuple):

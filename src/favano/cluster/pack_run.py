@@ -28,14 +28,13 @@ from favano.cluster.messages import (
 from favano.data import Dataset
 from favano.errors import BadInput, require
 from favano.methods import source_digest
+from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
-from favano.run.result import Result
 from favano.run.runner import run_together
 from favano.run.samples import check_device, named_model, samples_of
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
-from favano.training import NO_TRACE
 
 _PERIOD = 0.5  # seconds between two messages about progress
 
@@ -146,10 +145,11 @@ def _checkpoints(order: Order, send: Send) -> Checkpoints:
 
 def _portable(result: Result) -> Result:
     """A result without what belongs to this machine, or what the driver has itself."""
-    portable = replace(result, spec=Spec(), first=None, traced=NO_TRACE, models={}, losses={})
-    for seed, state in result.states.items():
-        portable.add_state(seed, {name: tensor.cpu() for name, tensor in state.items()})
-    return portable
+    states = {
+        seed: {name: tensor.cpu() for name, tensor in state.items()}
+        for seed, state in result.states.items()
+    }
+    return replace(result, keys={}, traced=None, _spec=None, _states=states)
 
 
 class _Reporter:

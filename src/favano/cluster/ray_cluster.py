@@ -27,11 +27,11 @@ from favano.cluster.packs import Pack, Slot, make_packs, next_pack, slots_of
 from favano.cluster.preparation import prepare
 from favano.data import Dataset
 from favano.errors import BadInput, ClusterLost, require
+from favano.results import Result
 from favano.run.backend import Found, RunTogether
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.progress import Progress, Silence
-from favano.run.result import Result
 from favano.run.runner import NOTHING
 from favano.specification.spec import Spec
 

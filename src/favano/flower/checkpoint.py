@@ -22,9 +22,9 @@ from favano.errors import BadInput, require
 from favano.flower.evaluations import Metrics
 from favano.flower.event_file import EventFile, Mark
 from favano.flower.ledger import Event
+from favano.records import differing
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
-from favano.records.identity import differing
 from favano.types import Vector
 
 _STATE, _EVENTS, _MODEL = "state.checkpoint", "events.jsonl", ".model"

@@ -31,7 +31,7 @@ from favano.records.folder import MODEL, SPEC, write_together
 from favano.run.assembly import codec_of
 from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.screening import NormGate
-from favano.specification.config import spec_tables
+from favano.specification.config import spec_tables, stored_keys
 from favano.specification.federation_keys import check_keys
 from favano.specification.spec import Spec, required
 from favano.training import FlatModel
@@ -175,7 +175,10 @@ def _loaded(flat: FlatModel, arrays: ArrayRecord) -> Vector:
 def write_terms(spec: Spec, serving: Serving) -> None:
     """Write what a replay needs to know, besides the trace and the models."""
     record = FederationRecord(serving.rounds, serving.tick, serving.grace, serving.step_seconds)
-    texts = {SPEC: tomli_w.dumps(spec_tables(spec)), FEDERATION: federation_to_json(record)}
+    texts = {
+        SPEC: tomli_w.dumps(spec_tables(stored_keys(spec))),
+        FEDERATION: federation_to_json(record),
+    }
     write_together(serving.folder, texts)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,17 +14,15 @@ from favano.methods.clock import ServerClock
 from favano.options import options_of
 from favano.planning.planned import OPEN_KEYS, make_context, policy_keys
 from favano.quantisation.recipe import Recipe
-from favano.records.folder import FILES, PAGE
+from favano.records.folder import FILES, PAGE, RUNS_FOLDER, folder_name
 from favano.records.resumption import RESUME
-from favano.records.run_file import FOLDER as RUN_FILES
 from favano.specification.parts import Fleet
 from favano.specification.presets import check_named, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options, required
 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
 _MANY = 100_000
-_LONGEST = 200  # bytes of a folder's name; file systems take 255
-_TAKEN = {PAGE, RESUME, RUN_FILES, *FILES}  # what is written or looked for beside such folders
+_TAKEN = {PAGE, RESUME, RUNS_FOLDER, *FILES}  # what is written or looked for beside such folders
 _ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
 
 
@@ -82,17 +79,6 @@ def keys_for(
     """A file's shared keys for some of its methods, without those that only other methods take."""
     wanted = [_with_options({**shared, **method}) for method in methods]
     return _taken(shared, wanted, [_with_options({**shared, **method}) for method in listed])
-
-
-def folder_name(name: str) -> str:
-    """A folder name for a run.
-
-    >>> folder_name("FedBuff, small steps"), folder_name("favano-delta"), folder_name("..")
-    ('FedBuff-small-steps', 'favano-delta', 'run')
-    """
-    folder = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
-    require(len(folder.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
-    return folder
 
 
 def shared_keys(

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from favano.errors import BadInput
 from favano.planning.client_weights import ClientWeights, speed_classes, speed_thirds
+from favano.planning.planned import Planned
 from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
 _BINS = 60
+
+
+def participation_of(planned: Planned) -> Participation | None:
+    """Who trains the model of a seed; None if clients have no weights."""
+    try:
+        return participation(planned.weights, planned.schedule, planned.fleet, planned.seed)
+    except BadInput:
+        return None
 
 
 def participation(

@@ -74,3 +74,21 @@ def null_is_nan(value: object) -> object:
 
 Whole: TypeAlias = Annotated[int, Field(gt=-(1 << 63), lt=1 << 63)]
 Number: TypeAlias = Annotated[float, BeforeValidator(null_is_nan)]  # null is read as NaN
+# Whose a saved state or result is: values, digests and words; some values have named parts.
+Identity: TypeAlias = Mapping[str, object]
+
+
+def differing(identity: Identity, other: Identity) -> list[str]:
+    """Names under which these differ; of parts, if both have some.
+
+    >>> differing({"seed": 0, "keys": {"a": 1, "b": 2}}, {"seed": 0, "keys": {"a": 1, "b": 3}})
+    ['b']
+    """
+    names = list[str]()
+    for name in {**identity, **other}:
+        mine, others = identity.get(name), other.get(name)
+        if isinstance(mine, Mapping) and isinstance(others, Mapping):
+            names += differing(mine, others)
+        elif mine != others:
+            names.append(name)
+    return names

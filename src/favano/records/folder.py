@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,9 +26,22 @@ PARTICIPATION: Final = "participation.json"
 CURVES: Final = "curves.csv"
 COMPLEXITIES: Final = "table.csv"
 CHECKPOINTS: Final = "checkpoints"  # a folder
+RUNS_FOLDER: Final = "runs"  # of `favano reproduce`: a result folder per run
 PAGE: Final = "report.html"  # beside the result folders of a comparison
 
 Parsed = TypeVar("Parsed")
+_LONGEST = 200  # bytes of a folder's name; file systems take 255
+
+
+def folder_name(name: str) -> str:
+    """A folder name for a run.
+
+    >>> folder_name("FedBuff, small steps"), folder_name("favano-delta"), folder_name("..")
+    ('FedBuff-small-steps', 'favano-delta', 'run')
+    """
+    folder = re.sub(r"[^\w.=-]+", "-", name).strip("-.") or "run"
+    require(len(folder.encode()) <= _LONGEST, "label", name, f"need {_LONGEST} bytes at most")
+    return folder
 
 
 def as_path(name: str, given: Path | str) -> Path:

@@ -1,14 +1,18 @@
-"""`history.csv`: the evaluations of a run, one line per evaluation and seed."""
+"""`history.csv`: the evaluations of a run, one line per evaluation and seed.
+
+`bound.csv` has the theory beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from favano.records.document import Whole
 from favano.records.metric import ACCURACY, LOSS
-from favano.records.table import from_csv, write_csv
+from favano.records.table import from_csv, to_csv, write_csv
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # type: ignore[import-untyped]
@@ -115,3 +119,28 @@ class History(dict[str, list[object]]):
         from pandas import DataFrame
 
         return DataFrame(dict(self))
+
+
+class BoundRow(NamedTuple):
+    """One evaluation of a run beside the theory; infinite where there is no bound."""
+
+    seed: int
+    time: float  # simulated, in units of time
+    server_step: int  # T
+    gradient: float  # ||grad f(mu_T)||^2
+    mean_gradient: float  # (1/T) sum_{t<T} ||grad f(mu_t)||^2, from the evaluations
+    potential: float  # Phi_T
+    potential_bound: float
+    bound_short: float
+    bound_full: float
+    bound_assembled: float
+    learning_rate: float  # eta of the run
+    largest_rate: float  # the largest for which the theorem holds
+    smoothness: float  # L; this and the constants below are the largest seen so far
+    noise: float  # sigma
+    dissimilarity: float  # G
+    gap: float  # F
+
+
+bounds_to_csv = partial(to_csv, BoundRow)
+bounds_from_csv = partial(from_csv, BoundRow)

@@ -1,7 +1,8 @@
-"""Ledgers: the runs behind a table or figure, one line each.
+"""The files of a table or figure: ledgers of the runs behind it, mean curves, complexities.
 
 `runs.csv` holds the runs of the paper's reading, `readings.csv` those of other readings,
 `tuning.csv` the search for learning rates, and `tuned.csv` the runs with the rates found.
+`curves.csv` has the mean curves of a figure, `table.csv` the complexities of Table 1.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Entry(NamedTuple):
     co2_grams: float | None = None  # CO2 equivalents
     hardware: str = ""
     version: str = ""
-    digest: str = ""  # of the specification; names the file with the history
+    digest: str = ""  # of the specification; names the folder of the run
 
 
 _Reached: TypeAlias = tuple[list[float], list[float]]  # by each seed, at first and in the end
@@ -97,3 +98,47 @@ def _last(reached: _Reached) -> list[float]:
 
 entries_to_csv = partial(to_csv, Entry)
 entries_from_csv = partial(from_csv, Entry)
+
+
+class CurvePoint(NamedTuple):
+    """One evaluation: means over seeds, and one standard deviation below and above."""
+
+    reading: str
+    algorithm: str
+    column: str
+    seeds: int  # how many are averaged
+    time: float  # simulated, in units of time
+    server_steps: float
+    local_steps: float
+    accuracy: float  # share of the test set, 0 to 1
+    accuracy_low: float
+    accuracy_high: float
+    loss: float
+    loss_low: float
+    loss_high: float
+    variance: float
+    variance_low: float
+    variance_high: float
+
+
+curves_to_csv = partial(to_csv, CurvePoint, digits=6)
+curves_from_csv = partial(from_csv, CurvePoint)
+
+
+class Complexity(NamedTuple):
+    """How long a method takes to reach the target, up to numerical constants."""
+
+    fleet: str
+    method: str
+    printed_steps: float  # server steps by the formula as printed
+    corrected_steps: float
+    step_time: float  # C, mean simulated time of a server step
+    step_time_error: float  # its standard error
+    printed_time: float  # simulated, in units of time
+    corrected_time: float
+    largest_delay: float  # in server steps
+    average_delay: float
+
+
+complexities_to_csv = partial(to_csv, Complexity, digits=6)
+complexities_from_csv = partial(from_csv, Complexity)

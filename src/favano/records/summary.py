@@ -11,7 +11,6 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, ValidationInfo
 
 from favano.errors import require
-from favano.records.client_scores import ClientScores
 from favano.records.document import Number, from_json, omitted, spread, to_json
 from favano.records.history import Row
 from favano.records.metric import ACCURACY, LOSS, MetricRecord, leading
@@ -117,6 +116,47 @@ class AuditRecord:
     left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
 
 
+@dataclass(frozen=True)
+class SpeedScores:
+    """All clients of one speed together."""
+
+    name: str
+    clients: int
+    mean: Number
+    worst: Number  # mean over the tenth that is served worst
+
+
+@dataclass(frozen=True)
+class ClientScores:
+    """The leading metric of the final model of one seed, on samples of each client.
+
+    Of very many clients only a sample is listed, and all means are over those.
+    """
+
+    seed: int
+    metric: str
+    mean: Number
+    worst: Number  # mean over the tenth of the clients that is served worst
+    speeds: tuple[SpeedScores, ...]
+    client: tuple[int, ...]
+    score: tuple[Number, ...]  # of each of these clients
+
+    def __post_init__(self) -> None:
+        if len(self.client) != len(self.score):
+            raise ValueError("the columns of served clients differ in length")
+
+
+@dataclass(frozen=True)
+class CostRecord:
+    """What a run of `favano reproduce` cost. Of such a run only numbers are kept, no models."""
+
+    machine_seconds: float  # its share of the time of the whole machine
+    energy_wh: float  # watt-hours
+    co2_grams: float  # CO2 equivalents
+    hardware: str
+    constants: str  # used for energy and carbon
+
+
 def _with_metrics(runs: object, summary: ValidationInfo) -> object:
     """Gather the metrics of each run; a run of earlier versions gets the status of the result."""
     if not isinstance(runs, list) or not {"status", "metrics"} <= summary.data.keys():
@@ -132,9 +172,9 @@ def _gathered(run: dict[str, object], names: list[str]) -> dict[str, object]:
     return {**run, "metrics": {name: run.get(name) for name in names}, "mean_model": mean}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Summary:
-    """The content of `summary.json`. None means unknown."""
+    """The content of `summary.json`, which grows while runs are made. None means unknown."""
 
     status: Status
     metrics: tuple[MetricRecord, ...] = omitted((ACCURACY,))
@@ -152,6 +192,7 @@ class Summary:
     trace: str | None = None  # digest of the recorded step times
     title: str | None = None  # the method's name in print
     source: str | None = None  # digest of the file of a user's method
+    cost: CostRecord | None = omitted(None)  # noqa: RUF009 - of a run of `favano reproduce`
     served: ClientScores | None = None  # how well the first seed's final model serves the clients
 
 

@@ -1,12 +1,9 @@
-"""Tables, sentences and one HTML page from result folders. Reads files, computes nothing new."""
+"""Tables, sentences and one HTML page of results. Computes nothing new."""
 
-from favano.report.collection import collect as collect
 from favano.report.findings import sentence as sentence
 from favano.report.findings import setting_sentence as setting_sentence
 from favano.report.findings import title_of as title_of
 from favano.report.page import write_page as write_page
-from favano.report.result import Result as Result
-from favano.report.result import read_result as read_result
 from favano.report.settings import by_setting as by_setting
 from favano.report.table import paired as paired
 from favano.report.terminal import final_table as final_table

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from favano.records import RunRecord
-from favano.report.digest_check import DigestCheck
-from favano.report.result import Result
 from favano.report.settings import ReportSetting
 from favano.report.table import finished, reference
 from favano.report.wording import counted, listed, significant
+
+if TYPE_CHECKING:
+    from favano.results import Result
+    from favano.results.digest_check import DigestCheck
 
 
 def caveats(settings: Sequence[ReportSetting], titles: Collection[str]) -> list[str]:
@@ -31,14 +34,14 @@ def _of_result(result: Result) -> Iterator[str]:
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
     if result.status == "stopped":
         yield f"{result.title} was stopped by its observer: {_reached(result)}."
-    for run in result.runs:
+    for run in result.final_runs:
         if run.cause:
             yield f"{result.title}, seed {run.seed}, diverged: {run.cause}."
     yield from _not_finite(result)
-    if refused := sum(run.refused_updates for run in result.runs):
+    if refused := sum(run.refused_updates for run in result.final_runs):
         what = counted(refused, "update")
         yield f"{result.title}: {what} with NaN or infinity refused during the run."
-    if result.command is None:
+    if result.summary.command is None:
         yield f"{result.title}: the command that made it is not recorded."
 
 
@@ -46,7 +49,7 @@ def digest_sentences(results: Sequence[Result]) -> list[str]:
     """What the digests of results with rows show, those that say the same together."""
     titles: dict[DigestCheck, list[str]] = {}
     for result in results:
-        if result.rows and result.digests.status != "agree":
+        if result.rows_to_horizon and result.digests.status != "agree":
             titles.setdefault(result.digests, []).append(result.title)
     signs = {"changed": "Changed", "unknown": "Not checked"}
     return [
@@ -63,7 +66,7 @@ def _not_finite(result: Result) -> Iterator[str]:
         result.leading.name: lambda run: run.value(result.leading.name),
     }
     for what, value in values.items():
-        if seeds := [str(run.seed) for run in result.runs if not math.isfinite(value(run))]:
+        if seeds := [str(run.seed) for run in result.final_runs if not math.isfinite(value(run))]:
             where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
             yield f"{result.title} {verb} without a finite {what} in {where}."
             return
@@ -72,7 +75,7 @@ def _not_finite(result: Result) -> Iterator[str]:
 
 
 def _of_setting(setting: ReportSetting, titles: Collection[str]) -> Iterator[str]:
-    there = [result for result in setting.results if result.runs]
+    there = [result for result in setting.results if result.final_runs]
     if silent := [result.title for result in there if result.participation is None]:
         yield f"{listed(silent)}: no participation.json, so it is not known who trained the model."
     present = {result.title for result in setting.results}
@@ -83,16 +86,20 @@ def _of_setting(setting: ReportSetting, titles: Collection[str]) -> Iterator[str
         return
     for result in there:
         common = finished(result).keys() & finished(first).keys()
-        if result.status == "complete" and len(common) < len(first.runs):
-            pairs = f"{len(common)} of {counted(len(first.runs), 'seed')}"
+        if result.status == "complete" and len(common) < len(first.final_runs):
+            pairs = f"{len(common)} of {counted(len(first.final_runs), 'seed')}"
             yield f"{result.title} shares only {pairs} with {first.title}."
 
 
 def _reached(result: Result) -> str:
     """How far the seeds of a partial result got."""
     end = "" if result.horizon is None else f" of {significant(result.horizon)}"
-    asked = result.spec.get("seeds")
-    there = f"{len(result.runs)} of {asked}" if isinstance(asked, int) else str(len(result.runs))
-    times = sorted({run.time for run in result.runs})
+    asked = result.keys.get("seeds")
+    there = (
+        f"{len(result.final_runs)} of {asked}"
+        if isinstance(asked, int)
+        else str(len(result.final_runs))
+    )
+    times = sorted({run.time for run in result.final_runs})
     span = " to ".join(significant(time) for time in dict.fromkeys([times[0], times[-1]]))
     return f"{there} seeds, at time {span}{end}"

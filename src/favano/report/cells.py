@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from favano.records import LOSS
 from favano.report.metric_words import gap_unit, heading, signed_with_spread, with_spread
-from favano.report.result import Result
 from favano.report.table import ValueSpread, over, paired, reference
 from favano.report.wording import DASH, fixed, significant
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 _COUNTS = {
     "server_steps": "server steps",
@@ -35,7 +38,7 @@ def columns(results: Sequence[Result]) -> dict[str, str]:
 
 def cells(result: Result, against: Result | None) -> dict[str, str]:
     """Every cell of a result by its column; differences are taken against another result."""
-    asked, runs = result.spec.get("seeds"), result.runs
+    asked, runs = result.keys.get("seeds"), result.final_runs
     some = isinstance(asked, int) and asked != len(runs)
     metrics = {record.name: record for record in result.metrics}
     words = dict.fromkeys([*metrics, LOSS.name, "difference", *_COUNTS], DASH)

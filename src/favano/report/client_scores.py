@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from favano.records import ClientScores
 from favano.report.fragments import heading, name, table
 from favano.report.metric_words import amount, number
 from favano.report.metric_words import heading as metric_heading
 from favano.report.palette import Look
-from favano.report.result import Result
 from favano.report.settings import ReportSetting
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 CLIENT_SCORES_LINK: Final = '<a href="#served">Whom it serves</a>\n'
 _NOTE = (
@@ -37,15 +39,17 @@ def client_scores(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) 
 
 
 def _block(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str:
-    known = [(each, each.served) for each in setting.results if each.served is not None]
+    known = [
+        (each, each.client_scores) for each in setting.results if each.client_scores is not None
+    ]
     if not known:
         return ""
     figures = "".join(
         f'<figure class="chart" data-chart="served" data-setting="{index}" '
         f'data-result="{place}"><figcaption><strong>{escape(result.title)}</strong> '
-        f"{escape(_in_short(result, result.served))}</figcaption></figure>"
+        f"{escape(_in_short(result, result.client_scores))}</figcaption></figure>"
         for place, result in enumerate(setting.results)
-        if result.served is not None and result.participation is not None
+        if result.client_scores is not None and result.participation is not None
     )
     inside = f'{_table(known, looks)}<div class="pairs">{figures}</div>'
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
@@ -75,14 +79,16 @@ def _in_short(result: Result, record: ClientScores) -> str:
 
 def points(result: Result) -> dict[str, list[float]] | None:
     """Weight in units of 1/n, score and speed of each client that both files list."""
-    if result.served is None or result.participation is None:
+    if result.client_scores is None or result.participation is None:
         return None
     listed, clients = result.participation.listed, result.participation.clients
     place = {client: index for index, client in enumerate(listed.client)}
     scale = 100 if result.leading.unit == "%" else 1
     both = [
         (client, place[client], score)
-        for client, score in zip(result.served.client, result.served.score, strict=True)
+        for client, score in zip(
+            result.client_scores.client, result.client_scores.score, strict=True
+        )
         if client in place
     ]
     return {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from favano.records import LOSS, MetricRecord, Row, leading, rows_by_seed
 from favano.report.metric_words import heading
-from favano.report.result import Result
 from favano.types import Floats
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 AXES: Mapping[str, Callable[[Row], float]] = {
     "time": lambda row: row.time,
@@ -90,7 +92,7 @@ def curve(result: Result) -> Curve:
     equally many seeds. A partial result is drawn up to the end of its longest seed: cutting it at
     the shortest would hide most of it.
     """
-    by_seed = rows_by_seed(result.rows)
+    by_seed = rows_by_seed(result.rows_to_horizon)
     longest = min if result.ended else max
     end = longest((len(rows) for rows in by_seed.values()), default=0)
     columns = [

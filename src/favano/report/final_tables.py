@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from html import escape
 
 from favano.report.cells import cells, columns, difference_words
@@ -43,7 +42,7 @@ def overview(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> st
         here = [results.get(title) for results in by_title]
         texts = [escape(cells(each, None)[each.leading.name]) if each else DASH for each in here]
         first = next(each for each in here if each)
-        rows.append((name(replace(first, status="complete"), look), texts))
+        rows.append((name(first, look, status=False), texts))
     headings = {f"setting-{index}": each.title for index, each in enumerate(settings)}
     caption = f"{_leading(settings)}, all settings"
     whole = table(caption, "method", headings, rows)
@@ -69,5 +68,5 @@ def differences(setting: ReportSetting) -> dict[str, list[str]]:
     return {
         against.title: [difference_words(result, against) for result in setting.results]
         for against in setting.results
-        if against.runs
+        if against.final_runs
     }

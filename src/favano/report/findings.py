@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from favano.report.collection import NOT_SET, setting
 from favano.report.metric_words import amount, gap, level, stated
-from favano.report.result import PLAIN, Result
+from favano.report.settings import NOT_SET, setting
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, listed, significant
 
+if TYPE_CHECKING:
+    from favano.results import Result
+
+_PLAIN = "plain SGD"
 _SYMBOLS = (
     ("clients", "n", "clients"),
     ("selected", "s", "contacted at a time"),
@@ -29,18 +33,18 @@ def title_of(results: Sequence[Result]) -> str:
 def setting_sentence(results: Sequence[Result]) -> str:
     """What was compared: methods, data, share and split, n, s, K, learning rate, time and seeds."""
     parts = [f"on {_share(results)}{_either(results, 'dataset')}"]
-    if any("split" in result.spec for result in results):
+    if any("split" in result.keys for result in results):
         parts.append(f"split {_either(results, 'split')}")
     for key, symbol, words in _SYMBOLS:
-        if any(key in result.spec for result in results):
-            in_epochs = any(result.spec.get("local_steps_unit") == "epochs" for result in results)
+        if any(key in result.keys for result in results):
+            in_epochs = any(result.keys.get("local_steps_unit") == "epochs" for result in results)
             words = words.replace("steps", "epochs") if in_epochs else words
             parts.append(f"{symbol} = {_either(results, key)} {words}")
-    if any("learning_rate" in result.spec for result in results):
+    if any("learning_rate" in result.keys for result in results):
         parts.append(f"learning rate {_either(results, 'learning_rate')}")
     if any(result.horizon is not None for result in results):
         parts.append(f"up to time {_either(results, 'horizon')}")
-    if counts := sorted({len(result.runs) for result in results if result.runs}):
+    if counts := sorted({len(result.final_runs) for result in results if result.final_runs}):
         parts.append(" or ".join(map(str, counts)) + (" seed" if counts == [1] else " seeds"))
     titles = dict.fromkeys(result.title for result in results)
     trained = optimisers(results)
@@ -53,17 +57,17 @@ def optimisers(results: Sequence[Result]) -> str:
     """The optimisers in words; empty if all steps are those of plain SGD."""
     users: dict[str, list[str]] = {}
     for result in results:
-        users.setdefault(result.optimiser, []).append(result.title)
-    if set(users) == {PLAIN}:
+        users.setdefault(result.summary.optimiser or _PLAIN, []).append(result.title)
+    if set(users) == {_PLAIN}:
         return ""
     if len(users) == 1:
-        return results[0].optimiser
+        return next(iter(users))
     return "; ".join(f"{listed(who)}: {words}" for words, who in users.items())
 
 
 def _share(results: Sequence[Result]) -> str:
     """The share of the data in words; empty if all of them are used."""
-    shares = dict.fromkeys(result.spec.get("data_fraction", 1.0) for result in results)
+    shares = dict.fromkeys(result.keys.get("data_fraction", 1.0) for result in results)
     if set(shares) == {1.0}:
         return ""
     return " or ".join(f"{100 * float(str(share)):g} %" for share in shares) + " of "
@@ -96,7 +100,7 @@ def sentence(results: Sequence[Result]) -> str:
     after = f"After {significant(_end(ranked))} units of time"
     reached = f"{subject.title} reaches {stated(metric, scores[subject.name])}"
     if len(ranked) == 1:
-        return f"{after} {reached} ({counted(len(subject.runs), 'seed')}).{left_out}"
+        return f"{after} {reached} ({counted(len(subject.final_runs), 'seed')}).{left_out}"
     rival = next(result for result in order if result is not subject)
     mine, theirs = scores[subject.name], scores[rival.name]
     side = f"{gap(metric, mine - theirs)} {'above' if mine > theirs else 'below'}"
@@ -118,13 +122,17 @@ def sentence(results: Sequence[Result]) -> str:
 def _score(result: Result, common: set[int]) -> float:
     """Mean over the common seeds, or over all its seeds if there are none."""
     name = result.leading.name
-    return over(run.value(name) for run in result.runs if not common or run.seed in common).mean
+    return over(
+        run.value(name) for run in result.final_runs if not common or run.seed in common
+    ).mean
 
 
 def _end(ranked: Sequence[Result]) -> float:
     """The horizon, or the latest time of any run if there is none."""
     asked = ranked[0].horizon
-    return asked if asked is not None else max(run.time for each in ranked for run in each.runs)
+    return (
+        asked if asked is not None else max(run.time for each in ranked for run in each.final_runs)
+    )
 
 
 def _evidence(subject: Result, rival: Result, common: set[int], difference: float) -> str:
@@ -145,7 +153,7 @@ def _flaw(result: Result) -> str | None:
     if result.status != "complete":
         return result.status
     name = result.leading.name
-    finite = all(math.isfinite(run.value(name)) for run in result.runs)
+    finite = all(math.isfinite(run.value(name)) for run in result.final_runs)
     return None if finite else f"without a finite {name}"
 
 

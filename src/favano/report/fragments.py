@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from favano.report.palette import Look
-from favano.report.result import Result
 from favano.report.settings import ReportSetting
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 
 def swatch(look: Look) -> str:
@@ -25,9 +28,9 @@ def badge(result: Result) -> str:
     return f' <span class="badge badge-{result.status}">{result.status}</span>'
 
 
-def name(result: Result, look: Look) -> str:
+def name(result: Result, look: Look, *, status: bool = True) -> str:
     """The name of a method, with its look and status."""
-    title = f"{escape(result.title)}{badge(result)}"
+    title = f"{escape(result.title)}{badge(result) if status else ''}"
     return f'<span class="name">{swatch(look)}<span>{title}</span></span>'
 
 

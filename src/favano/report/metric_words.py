@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from statistics import fmean
 
@@ -48,12 +48,6 @@ def mean_of(values: Sequence[float], metrics: tuple[MetricRecord, ...]) -> str:
         return ""
     metric, mean = leading(metrics), fmean(values)
     return f"{100 * mean:.2f} %" if metric == ACCURACY else stated(metric, mean)
-
-
-def one_line(name: str, mean: str, status: str, seeds: Iterable[int]) -> str:
-    """A result as notebooks show it."""
-    words = ", ".join(filter(None, [mean, status]))
-    return f"Result({name}: {words}, seeds: {', '.join(map(str, seeds)) or 'none'})"
 
 
 def gap(metric: MetricRecord, difference: float) -> str:

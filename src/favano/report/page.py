@@ -9,6 +9,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from favano import __version__
 from favano.errors import BadInput, require
@@ -16,19 +17,21 @@ from favano.records.folder import replace_together
 from favano.report.caveats import caveats, digest_sentences
 from favano.report.client_scores import CLIENT_SCORES_LINK, client_scores
 from favano.report.curves import Measure, measures
-from favano.report.digest_check import DIGESTS_AGREE
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
 from favano.report.payload import payload
-from favano.report.result import Result
 from favano.report.settings import ReportSetting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
+if TYPE_CHECKING:
+    from favano.results import Result
+
 _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "page.js")
+DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 
 
 def write_page(results: Sequence[Result], path: Path, title: str) -> None:
@@ -46,7 +49,7 @@ def render(results: Sequence[Result], title: str) -> str:
     settings = by_setting(results)
     looks = methods(settings)
     everything = [result for setting in settings for result in setting.results]
-    has_numbers = {result.title for result in everything if result.runs}
+    has_numbers = {result.title for result in everything if result.final_runs}
     references = {title: title for title in looks if title in has_numbers}
     metrics = dict.fromkeys(metric for result in everything for metric in result.metrics)
     shown = measures(metrics, _where(everything))
@@ -71,7 +74,9 @@ def render(results: Sequence[Result], title: str) -> str:
         several=_useful(len(settings) > 1),
         shares=shares(settings, looks),
         served=client_scores(settings, looks),
-        served_link=CLIENT_SCORES_LINK if any(result.served for result in everything) else "",
+        served_link=CLIENT_SCORES_LINK
+        if any(result.client_scores for result in everything)
+        else "",
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),
@@ -83,7 +88,7 @@ def render(results: Sequence[Result], title: str) -> str:
 
 def _where(results: Sequence[Result]) -> str:
     """What models are scored on."""
-    return "Mean client" if results[0].spec.get("evaluate_on") == "clients" else "Test"
+    return "Mean client" if results[0].keys.get("evaluate_on") == "clients" else "Test"
 
 
 def _choices(shown: Mapping[str, Measure]) -> str:
@@ -152,7 +157,7 @@ def _legend(results: Sequence[Result], looks: Mapping[str, Look]) -> str:
     entries = []
     for number, (title, look) in enumerate(looks.items()):
         alike = [result for result in results if result.title == title]
-        there = any(result.rows for result in alike)
+        there = any(result.rows_to_horizon for result in alike)
         entries.append(
             f'<label><input type="checkbox" data-method="{number}"'
             f"{' checked' if there else ' disabled'}>{swatch(look)}"

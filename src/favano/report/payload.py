@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from favano.records import finite
 from favano.report.client_scores import points
@@ -12,9 +13,11 @@ from favano.report.curves import Measure, curve, measures
 from favano.report.final_tables import differences
 from favano.report.metric_words import gap_unit, heading
 from favano.report.palette import Look
-from favano.report.result import Result
 from favano.report.settings import ReportSetting
 from favano.types import Floats
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from favano.records import Participation
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
-from favano.report.result import Result
 from favano.report.settings import ReportSetting
 from favano.report.wording import DASH, fixed, percent, significant
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 
 def shares(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
@@ -102,8 +105,8 @@ def _in_short(result: Result, record: Participation, kind: str) -> str:
         late = record.staleness
         middle = f"median {significant(late.median)}, largest {late.most:,}"
         return f"mean {significant(late.mean)}, {middle}"
-    if result.verdict:
-        return result.verdict
+    if result.audit:
+        return result.audit.verdict
     first = record.speeds[0]
     fair = percent(first.clients / record.clients)
     return f"{first.name} clients carry {percent(first.weight)} % of the weight, fair is {fair} %"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
+from typing import TYPE_CHECKING
 
 import tomli_w
 
-from favano.report.collection import differing_keys
 from favano.report.fragments import heading, name
 from favano.report.palette import Look
-from favano.report.result import Result
-from favano.report.settings import ReportSetting
+from favano.report.settings import ReportSetting, differing_keys
 from favano.report.wording import fixed
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 
 def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
@@ -31,11 +33,11 @@ def _specification(result: Result, place: str, look: Look, differing: Sequence[s
     whose = f"of {result.title}, {place}" if place else f"of {result.title}"
     text = "\n".join(
         f"<mark>{escape(line)}</mark>" if line.partition(" = ")[0] in differing else escape(line)
-        for line in tomli_w.dumps(dict(result.spec)).splitlines()
+        for line in tomli_w.dumps(dict(result.keys)).splitlines()
     )
     command = "<p>No command is recorded.</p>"
-    if result.command:
-        command = _copied(f"command {whose}", escape(result.command))
+    if result.summary.command:
+        command = _copied(f"command {whose}", escape(result.summary.command))
     return (
         f"<details><summary>{name(result, look)}</summary>"
         f"<p><strong>Command</strong></p>{command}<p>{escape(_origin(result))}</p>"
@@ -56,10 +58,12 @@ def _copied(what: str, html: str) -> str:
 
 def _origin(result: Result) -> str:
     """Who wrote a result, and how long each run took. Runs overlap, so times do not add up."""
-    version = result.version or "an unrecorded version"
-    tools = f" with {result.tools}" if result.tools else ""
-    text = f"Written by favano {version}{tools} into folder {result.folder.name}"
-    seconds = [run.wall_seconds for run in result.runs if isfinite(run.wall_seconds)]
+    version = result.summary.favano or "an unrecorded version"
+    said = {"PyTorch": result.summary.torch, "kernels": result.summary.kernels}
+    tools = ", ".join(f"{what} {which}" for what, which in said.items() if which)
+    text = f"Written by favano {version}{f' with {tools}' if tools else ''}"
+    text += f" into folder {result.folder.name}" if result.folder else ""
+    seconds = [run.wall_seconds for run in result.final_runs if isfinite(run.wall_seconds)]
     if not seconds:
         return f"{text}."
     span = " to ".join(dict.fromkeys(fixed(time, 1) for time in (min(seconds), max(seconds))))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from favano.records import RunRecord
-from favano.report.result import Result
 from favano.report.settings import agree
+
+if TYPE_CHECKING:
+    from favano.results import Result
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ def over(values: Iterable[float]) -> ValueSpread:
 
 def reference(results: Sequence[Result]) -> Result | None:
     """The first result that has numbers: the others are compared with it."""
-    return next((result for result in results if result.runs), None)
+    return next((result for result in results if result.final_runs), None)
 
 
 def paired(result: Result, other: Result) -> ValueSpread | None:
@@ -58,6 +61,6 @@ def comparable(results: Sequence[Result]) -> bool:
 def finished(result: Result) -> dict[int, RunRecord]:
     """The runs that reached the horizon, by seed; without a horizon, all of a result that ended."""
     if result.horizon is None:
-        return {run.seed: run for run in result.runs} if result.ended else {}
+        return {run.seed: run for run in result.final_runs} if result.ended else {}
     enough = result.horizon * (1 - 1e-9)
-    return {run.seed: run for run in result.runs if result.ended or run.time >= enough}
+    return {run.seed: run for run in result.final_runs if result.ended or run.time >= enough}

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.findings import optimisers
-from favano.report.result import Result
 from favano.report.table import reference
 from favano.report.wording import listed
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from favano.results import Result
 
 _METHOD = "method"
 _HEADING = 9  # characters per line of a heading
@@ -62,7 +63,7 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
 def _caption(results: Sequence[Result], spared: Sequence[str], *, paired: bool) -> str:
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
-    tested = {result.test_samples for result in results}
+    tested = {result.summary.test_samples for result in results}
     scored = (
         f", on {tested.pop():,} test samples" if len(tested) == 1 and None not in tested else ""
     )

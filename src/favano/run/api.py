@@ -13,9 +13,10 @@ from favano.errors import require
 from favano.methods import AMethod, as_method
 from favano.notices import notice
 from favano.options import options_of
-from favano.planning.comparison import folder_name, label_variants, shared_keys
+from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
 from favano.records import as_path
+from favano.records.folder import folder_name
 from favano.run.data import split_of
 from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
@@ -25,10 +26,10 @@ from favano.specification.spec import Spec, make_spec
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
+    from favano.results import Comparison, Result
     from favano.run.observer import Observer
     from favano.run.own_data import OwnData
     from favano.run.progress import Progress
-    from favano.run.result import Comparison, Result
 
 
 def simulate(
@@ -119,11 +120,10 @@ def _run(
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = given.own_data if given.is_own else None
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
     from favano.run.observer import ObserverFailed
     from favano.run.own_data import samples_of
-    from favano.run.result import Comparison, Interrupted
-    from favano.run.result_folder import check_writable
     from favano.run.runner import run_together
     from favano.run.samples import named_model
 

@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from favano.results import Result
 from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress
-from favano.run.result import Result
 from favano.run.runner import NOTHING, run_together
 from favano.run.samples import check_device, load_samples, named_model
 from favano.specification.spec import Spec

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from favano.errors import require
+from favano.records import Identity, differing
 from favano.records.checkpoint import Tree, checkpoint_from_bytes, checkpoint_to_bytes
 from favano.records.folder import write_together
-from favano.records.identity import Identity, differing
 
 SUFFIX = ".checkpoint"
 _KEPT = 2

@@ -19,8 +19,8 @@ from favano.engine import ServerVersion
 from favano.errors import BadInput, NonFiniteUpdate, WriteFailed
 from favano.methods import source_digest
 from favano.notices import notice
+from favano.records import Identity
 from favano.records.checkpoint import Tree
-from favano.records.identity import Identity
 from favano.run.checkpoint_files import CheckpointFiles, Say
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun

@@ -9,8 +9,8 @@ from typing import Self
 from favano.errors import BadInput, WriteFailed, require
 from favano.records.folder import replace_together
 from favano.records.resumption import RESUME, Resumption, resumption_to_json
+from favano.results import check_writable
 from favano.run.folder_lock import folder_lock, is_locked, made_folder
-from favano.run.result_folder import check_writable
 
 
 class FolderLock:

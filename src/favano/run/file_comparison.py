@@ -16,10 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from favano.records import Entry
 from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
 from favano.run.row_comparison import note_apart
-from favano.run.stored_result import RUN_FILE
 
 Files: TypeAlias = Mapping[str, str | bytes]  # by name
 Place: TypeAlias = tuple[str | int, ...]  # of a value in a file: names of tables, numbers in lists
@@ -30,12 +28,6 @@ NOT_COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     SUMMARY: ("favano", "command", "torch", "kernels", "processor", "runs.wall_seconds"),
     SPEC: ("run.kernels", "run.engine"),
     MODEL: (f"{ABOUT}.version",),
-    RUN_FILE: (
-        "favano", "command", "footprint", "kernels", "torch", "processor", "spec.kernels",
-        "spec.engine", "entry.reading", "entry.column", "entry.wall_seconds",
-        "entry.machine_seconds", "entry.energy_wh", "entry.co2_grams", "entry.hardware",
-        "entry.version",
-    ),
 }  # fmt: skip
 _DIGESTS = ("model_digest", "digest")
 
@@ -93,8 +85,6 @@ class FileComparison:
             value, other = float((value - other).abs().max()), 0.0
         if name == HISTORY and column in _DIGESTS:
             return True
-        if name == RUN_FILE and column == "history" and isinstance(value, str):
-            return isinstance(other, str)
         if isinstance(value, str) and isinstance(other, str) and name.endswith(".csv"):
             value, other = _number(value), _number(other)
         note_apart(self.apart, f"{name}: {column}", words, value, other)
@@ -111,16 +101,7 @@ def leaves(name: str, content: str | bytes) -> Leaves:
         case ".csv":
             return dict(_walk(_table(content)))
         case _:
-            return dict(_walk(_document(content)))
-
-
-def _document(text: str) -> object:
-    """A JSON document; the entry of a run file is a list there, and gets its names."""
-    document = json.loads(text, object_pairs_hook=_once)
-    entry = document.get("entry") if isinstance(document, dict) else None
-    if isinstance(entry, list) and len(entry) == len(Entry._fields):
-        document["entry"] = dict(zip(Entry._fields, entry, strict=True))
-    return document
+            return dict(_walk(json.loads(content, object_pairs_hook=_once)))
 
 
 def _walk(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:

@@ -11,7 +11,7 @@ from favano.records import Row
 from favano.records.history import columns
 
 if TYPE_CHECKING:
-    from favano.run.result import Result
+    from favano.results import Result
 
 
 class ObserverReply(Enum):

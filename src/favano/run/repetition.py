@@ -16,17 +16,18 @@ import torch
 from favano.errors import BadInput, require
 from favano.methods import source_digest
 from favano.metrics import client_metrics
+from favano.planning.participation import participation_of
 from favano.planning.planned import plan_seed
 from favano.records import RunRecord, metric_names, worst
 from favano.records.folder import CHECKPOINTS
-from favano.report.digest_check import row_name
+from favano.results import Result
+from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.hardware import hardware
 from favano.run.own_data import samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
-from favano.run.result import Result
 from favano.run.row_comparison import RowComparison, Seed
 from favano.run.runner import run_together
 from favano.run.samples import Samples, check_device, in_steps, named_model
@@ -77,20 +78,21 @@ class Repetition:
                     progress=self.progress,
                     on_evaluate=comparison,
                     checkpoints=kept,
+                    audits=not stated.result.lean,
                     seeds=[right],
                 )
             except BadInput as error:
                 if error.name != CHECKPOINTS:
                     raise
                 rule = "was made by other versions than those here; verify the result in full"
-                raise BadInput(CHECKPOINTS, stated.checkpoints, rule) from error
+                raise BadInput(CHECKPOINTS, stated.path / CHECKPOINTS, rule) from error
         if result.interrupted:
             raise KeyboardInterrupt
         for number in right:
             _note_missing(seeds[number], 0 if kept is None else len(seeds[number].rows))
-        if result.first is None:
-            steps, seed = in_steps(spec, samples), spec.run.seed
-            result.first = plan_seed(steps, seed, samples.traits)
+        if result.participation is None and not stated.result.lean:
+            first = plan_seed(in_steps(spec, samples), spec.run.seed, samples.traits)
+            result.participation = participation_of(first)
         return Repeated(_as_ended(result, stated), other_tools)
 
     def _data(self, stated: StoredResult, spec: Spec) -> Samples:
@@ -101,11 +103,11 @@ class Repetition:
         require(part.split != OWN or problem.part.split == OWN, "folder", stated.path, _NOT_NAMED)
         samples = self._loaded(spec)
         known = client_metrics(samples.metrics, spec.run.evaluate_on)
-        stated_names = metric_names([row for rows in stated.rows.values() for row in rows])
+        stated_names = metric_names(stated.result.rows)
         alike = stated_names == tuple(metric.name for metric in known)
         require(alike, "folder", stated.path, _NOT_NAMED)
         rule = f"the data are not those of {stated.path}"
-        require(stated.data in (None, samples.digest), "dataset", part.dataset, rule)
+        require(stated.result.summary.data in (None, samples.digest), "dataset", part.dataset, rule)
         return samples
 
     def _loaded(self, spec: Spec) -> Samples:
@@ -127,25 +129,34 @@ def _as_ended(result: Result, stated: StoredResult) -> Result:
     if len(runs) < asked:
         statuses.append("partial")
     status = worst(statuses)
-    ended = replace(result, spec=required(stated.spec), runs=runs, status=status)
-    return replace(ended, audit=None, client_scores=None) if status == "partial" else ended
+    ended = result.with_spec(required(stated.spec))
+    ended.summary.runs, ended.summary.status = tuple(runs), status
+    ended.summary.cost = stated.result.summary.cost
+    if status == "partial":
+        ended.summary.audit = ended.summary.served = None
+    return ended
 
 
 def _was_interrupted(stated: StoredResult, run: RunRecord) -> bool:
-    return run.status == "stopped" and stated.ends[run.seed] == "partial"
+    return run.status == "stopped" and stated.ends[run.seed].status == "partial"
 
 
 def _check_files(stated: StoredResult, spec: Spec) -> None:
     """Refuse to repeat a run whose files have changed: step times, a split, a method."""
     rule = f"has changed since {stated.path} was made"
-    require(source_digest(spec.method) == stated.source, "algorithm", spec.keys["algorithm"], rule)
+    require(
+        source_digest(spec.method) == stated.result.summary.source,
+        "algorithm",
+        spec.keys["algorithm"],
+        rule,
+    )
     named = ", ".join(named_files(spec))
-    require(files_digest(spec) == stated.files, "files", named, rule)
+    require(files_digest(spec) == stated.result.summary.trace, "files", named, rule)
 
 
 def _with_kernels(stated: StoredResult) -> Spec:
     """The specification with the kernels that were used, if they are here."""
-    spec, kernels = required(stated.spec), cast("Kernels | None", stated.tools.kernels)
+    spec, kernels = required(stated.spec), cast("Kernels | None", stated.result.summary.kernels)
     if kernels is None or spec.run.device != "cpu":
         return spec
     try:
@@ -158,7 +169,7 @@ def _other_tools(stated: StoredResult, spec: Spec) -> str:
     """The tools that are not those of the result, in words; empty if the bits must be the same."""
     if spec.run.device != "cpu":
         return "a GPU adds numbers in any order"
-    there = stated.tools
+    there = stated.result.summary
     pairs = {
         "PyTorch": (there.torch, torch.__version__),
         "kernels": (there.kernels, spec.run.kernels),
@@ -185,7 +196,7 @@ def _oldest_checkpoints(stated: StoredResult) -> Iterator[Checkpoints]:
         folder = Path(name) / CHECKPOINTS
         folder.mkdir()
         for seed in stated.rows:
-            for path in CheckpointFiles(stated.checkpoints, seed).paths()[-1:]:
+            for path in CheckpointFiles(stated.path / CHECKPOINTS, seed).paths()[-1:]:
                 copyfile(path, folder / path.name)
         there = any(folder.iterdir())
         require(there, "folder", stated.path, "holds no checkpoints; verify it in full")

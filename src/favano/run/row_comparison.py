@@ -9,7 +9,7 @@ from math import isclose
 
 from favano.records import Row
 from favano.records.history import columns
-from favano.report.digest_check import row_name, same
+from favano.results.digest_check import row_name, same
 from favano.run.observer import STOP, ObserverReply
 
 NOISE = 0.02  # numbers that differ by this share may do so because of rounding

@@ -16,13 +16,13 @@ from favano.errors import require
 from favano.metrics import check_metrics, client_metrics
 from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.quantisation import quantised
+from favano.results import Result
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
 from favano.run.range_check import check_range
-from favano.run.result import Result
 from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
@@ -83,9 +83,9 @@ def run_together(
     require(not inference, "inference_mode", inference, "training needs gradients; leave it first")
     complete = [resolve(spec) for spec in specs]
     results = [
-        replace(earlier[number], spec=spec)
+        earlier[number].with_spec(spec)
         if number in earlier
-        else Result(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
+        else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(complete)
     ]
     planned = [
@@ -116,7 +116,7 @@ def run_together(
         ]
         check_range(flat, runs[0].trainer.task, samples)
         for number, result in earlier.items():
-            check_earlier(result, results[number].kernels, samples)
+            check_earlier(result, results[number].summary.kernels, samples)
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [run for run in runs if run.trainer.traced is gradient])
@@ -158,9 +158,6 @@ def run_together(
         ended.hand_in()
         for result in results:
             _hand_in(runs, result)
-    if failed is not None:
-        failed.results = results
-        raise failed
     try:
         with one_thread():
             for run in runs if audits else ():
@@ -168,6 +165,9 @@ def run_together(
     except KeyboardInterrupt:  # only audits are missing
         for run in runs:
             run.interrupt()
+    if failed is not None:
+        failed.results = results
+        raise failed
     return results
 
 
@@ -176,23 +176,17 @@ def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None
     spec, there = in_steps(result.spec, samples), {run.seed for run in result.runs}
     if seeds is not None:
         return [plan_seed(spec, seed, samples.traits) for seed in seeds]
-    planned = plan_seeds(spec, samples.traits)
-    if there:
-        result.first = planned[0]
-    return [plan for plan in planned if plan.seed not in there]
+    return [plan for plan in plan_seeds(spec, samples.traits) if plan.seed not in there]
 
 
-def check_earlier(earlier: Result, kernels: Kernels | None, samples: Samples) -> None:
+def check_earlier(earlier: Result, kernels: str | None, samples: Samples) -> None:
     """Refuse to add seeds with other kernels or data to a result."""
-    rule = f"its earlier seeds were trained with {earlier.kernels}; repeat them by --force"
-    require(kernels == earlier.kernels, "kernels", kernels, rule)
-    same, dataset = earlier.data in (None, samples.digest), earlier.spec.problem.dataset
-    require(
-        same,
-        "dataset",
-        dataset,
-        "its earlier seeds were trained on other data; choose a new folder",
-    )
+    before = earlier.summary
+    rule = f"its earlier seeds were trained with {before.kernels}; repeat them by --force"
+    require(kernels == before.kernels, "kernels", kernels, rule)
+    rule = "its earlier seeds were trained on other data; choose a new folder"
+    same = before.data in (None, samples.digest)
+    require(same, "dataset", earlier.spec.problem.dataset, rule)
 
 
 def _trace(gradient: GradientTrace, runs: Sequence[SeedRun]) -> None:

@@ -7,6 +7,8 @@ from functools import cached_property
 from time import perf_counter
 from typing import NamedTuple
 
+import torch
+
 from favano.aggregation import KINDS, Kinds, NoSnapshot, Snapshot, named_kinds, pack, unpack
 from favano.engine import (
     Observation,
@@ -20,16 +22,18 @@ from favano.errors import NonFiniteUpdate
 from favano.methods import source_digest
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
+from favano.planning.participation import participation_of
 from favano.planning.planned import Planned
 from favano.records import LOSS, BoundRow, Status, diverged, leading, run_record, worst
 from favano.records.checkpoint import Tree
+from favano.results import Result
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_samples import client_samples
 from favano.run.constants import Point, Probe
+from favano.run.hardware import hardware
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.own_code import digests_of, is_own
-from favano.run.result import Result
 from favano.run.run_kernels import kernels_for
 from favano.run.samples import Samples
 from favano.run.served import per_client_scores
@@ -70,12 +74,8 @@ class SeedRun:
         self.samples = samples
         assembled = assemble(planned, samples, flat, initial)
         task, self.aggregator = assembled.task, assembled.aggregator
-        self.kernels = result.kernels = kernels_for(planned, flat, task)
-        if spec.run.evaluate_on != "clients":
-            result.test_samples = len(samples.test_labels)
-        result.data = samples.digest  # before training: an error must not cost a result
-        if seed == spec.run.seed and is_own(spec, samples):
-            result.code = self.code
+        self.kernels = kernels_for(planned, flat, task)
+        self._describe_making()
         gradient: GradientTrace | None = None
         if self.kernels is not None and spec.run.engine != "loop":  # an oracle for traces, too
             traced = GradientTrace(flat, task.loss, self.kernels)
@@ -123,16 +123,22 @@ class SeedRun:
         # Seconds, those of the machine, and steps before a checkpoint.
         self._before, self._machine_before, self._steps_before = 0.0, 0.0, 0
 
+    def _describe_making(self) -> None:
+        """Note what the run is made with, before training: an error must not cost a result."""
+        spec, summary, samples = self.result.spec, self.result.summary, self.samples
+        summary.torch, summary.processor = torch.__version__, hardware(spec.run.device)
+        summary.kernels, summary.data = self.kernels, samples.digest
+        summary.trace, summary.source = files_digest(spec), source_digest(spec.method)
+        if spec.run.evaluate_on != "clients":
+            summary.test_samples = len(samples.test_labels)
+        if self.planned.seed == spec.run.seed and is_own(spec, samples):
+            summary.code = self.code
+
     def _history_start(self) -> str:
         """What the chain of digests starts from."""
-        spec = self.result.spec
-        return history_start(
-            spec,
-            self.planned.seed,
-            data=self.samples.digest,
-            files=files_digest(spec),
-            source=source_digest(spec.method),
-        )
+        made = self.result.summary
+        digests = {"data": made.data, "files": made.trace, "source": made.source}
+        return history_start(self.result.spec, self.planned.seed, **digests)
 
     @cached_property
     def code(self) -> dict[str, str]:
@@ -151,7 +157,7 @@ class SeedRun:
             about = event.clients, event.server_step, event.time
             error = NonFiniteUpdate(*about, self.label)
             self._cause = error.cause
-            self.result.status, self.result.error = "partial", error
+            self.result.summary.status, self.result.error = "partial", error
             self.failed = True
             return
         self.reached = event.version
@@ -245,7 +251,7 @@ class SeedRun:
         """Note Ctrl-C: the result is partial unless the run has ended."""
         self.result.interrupted = True
         if not self.over:
-            self.result.status = "partial"
+            self.result.summary.status = "partial"
 
     def hand_in(self) -> None:
         """Put the evaluations into the result, once."""
@@ -255,8 +261,6 @@ class SeedRun:
         rows, last = self.recorder.rows(), self.recorder.last
         self.result.rows += rows
         self.result.bounds += self.tracker.rows if self.tracker else []
-        if self.planned.seed == self.result.spec.run.seed:
-            self.result.first = self.planned
         if last is not None:
             whole = self.over and not self.failed
             end: Status = "stopped" if self.aggregator.stopped else "complete"
@@ -269,9 +273,10 @@ class SeedRun:
                 decoding_failures=last.wrapped,
                 cause=self._cause,
             )
-            self.result.runs.append(record)
-            self.result.status = worst([self.result.status, record.status])
-            self.result.add_state(self.planned.seed, self.evaluate.state_dict(last.server))
+            summary = self.result.summary
+            summary.runs = (*summary.runs, record)
+            summary.status = worst([summary.status, record.status])
+            self.result.states[self.planned.seed] = self.evaluate.state_dict(last.server)
 
     def _score(self, vector: Vector) -> dict[str, float]:
         """Metrics and loss of a model, by name."""
@@ -284,13 +289,15 @@ class SeedRun:
         The other seeds differ only by chance. Methods that are not linear in the models, or whose
         steps depend on them, have no audit.
         """
-        planned, result, first = self.planned, self.result, self.result.first
-        if planned.seed != result.spec.run.seed or result.status == "partial":
+        planned, summary = self.planned, self.result.summary
+        if planned.seed != self.result.spec.run.seed:
+            return
+        self.result.participation = participation_of(planned)
+        if summary.status == "partial":
             return
         known = self.aggregator.timeline.complete and planned.linear
-        if first is not None and known and result.status != "stopped":
-            result.audit = audit(first, first.weights)
+        if known and summary.status != "stopped":
+            summary.audit = audit(planned, planned.weights)
         if self._final is not None:
-            result.client_scores = per_client_scores(
-                planned, self.clients, leading(result.metrics), self._final
-            )
+            metric = leading(summary.metrics)
+            summary.served = per_client_scores(planned, self.clients, metric, self._final)

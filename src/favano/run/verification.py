@@ -10,19 +10,15 @@ from typing import Literal, TypeAlias
 from favano import __version__
 from favano.errors import require
 from favano.methods import AMethod, as_method, only_trusted
-from favano.records import Row, as_path, run_to_json
+from favano.records import CostRecord, Row, as_path
 from favano.records.folder import BOUND, MODEL, PARTICIPATION, SPEC, SUMMARY
-from favano.report.digest_check import row_name, start_unknown
+from favano.results.digest_check import row_name, start_unknown
 from favano.run.file_comparison import NOT_COVERED, FileComparison, Files
 from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
 from favano.run.repetition import Repeated, Repetition
-from favano.run.result import Result
-from favano.run.result_folder import result_files
 from favano.run.row_comparison import Seed, apart_words
-from favano.run.run_entry import entry_after, entry_before
-from favano.run.stored_result import RUN_FILE, StoredResult, contradiction, read_statements
-from favano.specification.config import spec_keys
+from favano.run.stored_result import StoredResult, contradiction, read_statements
 from favano.specification.spec import required
 
 Outcome: TypeAlias = Literal["proved", "agrees", "not proved", "wrong"]
@@ -124,7 +120,8 @@ def _by_repetition(stated: StoredResult, repetition: Repetition) -> list[Verdict
     horizon = required(required(stated.spec).run.horizon)
     seeds = {}
     for number in stated.seeds:
-        rows, end = stated.rows.get(number, ()), stated.ends.get(number)
+        rows = stated.rows.get(number, ())
+        end = stated.ends[number].status if number in stated.ends else None
         early = end == "stopped" or (end == "partial" and rows and rows[-1].time < horizon)
         seeds[number] = Seed(rows, contradiction(stated, number), ends_early=bool(early))
     repeated = None
@@ -157,13 +154,11 @@ def _of_seed(stated: StoredResult, number: int, seed: Seed, repeated: Repeated |
 def _of_files(stated: StoredResult, repeated: Repeated, seeds: Mapping[int, Seed]) -> Verdict:
     """Whether the files are those that the repeated runs would write."""
     comparison = FileComparison(exact=not repeated.other_tools)
-    made = _files_of(stated, repeated.result)
+    made = repeated.result.files()
     comparison.compare(_stated_files(stated, made), made)
     shown, more = comparison.differences[:_SHOWN], len(comparison.differences) - _SHOWN
     outcome: Outcome = "proved"
     words = f"all else in {', '.join(sorted(made))} proved"
-    if stated.run_file is not None:
-        words = "all else in the file proved"
     if any(seed.first for seed in seeds.values()):
         words += ", if its checkpoints are right"
     if comparison.apart or any(seed.close for seed in seeds.values()):
@@ -178,26 +173,9 @@ def _of_files(stated: StoredResult, repeated: Repeated, seeds: Mapping[int, Seed
     return Verdict(stated.path, stated.method, None, 0, 0, outcome, words, not_covered)
 
 
-def _files_of(stated: StoredResult, result: Result) -> Files:
-    """What the repeated runs would write, by name."""
-    if stated.run_file is None:
-        return result_files(result, "favano verify")
-    held, spec = stated.run_file, result.spec
-    entry = entry_after(entry_before(spec, held.entry.reading, held.entry.column), result)
-    made = replace(
-        held,
-        spec=spec_keys(spec),
-        data=result.data,
-        metrics=result.metrics,
-        history=tuple(result.rows),
-        entry=entry,
-    )
-    return {RUN_FILE: run_to_json(made)}
-
-
 def _stated_files(stated: StoredResult, made: Files) -> Files:
     """The files of a result; a model file that is much too large is not read."""
-    if stated.run_file is not None:
+    if MODEL not in stated.names:
         return stated.texts
     path = stated.path / MODEL
     size, most = path.stat().st_size, len(made[MODEL]) + _MORE
@@ -208,15 +186,19 @@ def _stated_files(stated: StoredResult, made: Files) -> Files:
 
 
 def _not_covered(stated: StoredResult) -> tuple[str, ...]:
-    names = (RUN_FILE,) if stated.run_file is not None else (*stated.texts, MODEL)
-    fields = [f"{name}: {', '.join(NOT_COVERED[name])}" for name in names if name in NOT_COVERED]
-    early = [f"seed {seed}: why it ended" for seed, end in stated.ends.items() if end in _EARLY]
+    left_out = {name: NOT_COVERED[name] for name in stated.names if name in NOT_COVERED}
+    if stated.result.lean:
+        costs = (f"cost.{name}" for name in CostRecord.__dataclass_fields__)
+        left_out[SUMMARY] = (*left_out[SUMMARY], *costs)
+    fields = [f"{name}: {', '.join(keys)}" for name, keys in left_out.items()]
+    ends = {seed: run.status for seed, run in stated.ends.items()}
+    early = [f"seed {seed}: why it ended" for seed, end in ends.items() if end in _EARLY]
     return (*fields, *early)
 
 
 def _other_files(folder: Path, stated: Sequence[StoredResult]) -> list[str]:
     """What lies in the folder and in its results, but is looked at by nobody."""
-    looked_at = {path for statement in stated for path in statement.files_looked_at}
+    looked_at = {statement.path / name for statement in stated for name in statement.names}
     above = {parent for path in looked_at for parent in path.parents}
     places = {folder, *(path.parent for path in looked_at if path.is_relative_to(folder))}
     others = {path for place in places for path in place.iterdir()} - looked_at - above
@@ -225,9 +207,10 @@ def _other_files(folder: Path, stated: Sequence[StoredResult]) -> list[str]:
 
 
 def _other_version(stated: StoredResult) -> str:
-    if stated.version == __version__:
+    version = stated.result.summary.favano
+    if version == __version__:
         return ""
-    return f" (favano {stated.version or 'of an unknown version'} there, {__version__} here)"
+    return f" (favano {version or 'of an unknown version'} there, {__version__} here)"
 
 
 def _span(rows: Sequence[Row]) -> str:

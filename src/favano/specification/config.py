@@ -13,6 +13,7 @@ from pathlib import Path
 from favano.errors import BadInput, require
 from favano.file_sizes import read_limited
 from favano.methods import all_methods
+from favano.methods.favano import Favano
 from favano.options import did_you_mean, options_of
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, part_options
 
@@ -50,6 +51,15 @@ def read_config(path: Path | None) -> Config:
     except (ValueError, RecursionError) as error:
         raise BadInput("config", path, f"is not valid TOML: {error}") from error
     return config_of(table)
+
+
+def keys_from_toml(text: str) -> Keys:
+    r"""The flat keys of a `spec.toml`; the name of its method is `algorithm`.
+
+    >>> keys_from_toml("[fleet]\nclients = 9\n[[method]]\nname = 'fedbuff'")
+    {'clients': 9, 'algorithm': 'fedbuff'}
+    """
+    return config_of(tomllib.loads(text)).first
 
 
 def config_of(table: Mapping[str, object]) -> Config:
@@ -99,16 +109,21 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
     ]
 
 
-def spec_tables(spec: Spec) -> dict[str, object]:
-    """A specification as a file has it: values that are not set are left out."""
-    keys = spec_keys(spec)
+def spec_tables(keys: Mapping[str, object]) -> dict[str, object]:
+    """The tables of `spec.toml`, from its flat keys."""
     parts = {
         part: {key: keys[key] for key in options_of(kind) if key in keys}
         for part, kind in PARTS.items()
     }
-    label = {LABEL: spec.method.label} if spec.method.label else {}
-    own = {key: keys[key] for key in options_of(type(spec.method)) if key in keys}
-    return {**parts, METHOD: [{NAME: keys[ALGORITHM], **label, **own}]}
+    shared = {*part_options(), ALGORITHM}
+    own = {key: value for key, value in keys.items() if key not in shared}
+    return {**parts, METHOD: [{NAME: keys.get(ALGORITHM, Favano.name), **own}]}
+
+
+def stored_keys(spec: Spec) -> Keys:
+    """The flat keys of a specification as `spec.toml` has them, with the label of the method."""
+    name, keys = {ALGORITHM: spec.keys[ALGORITHM]}, spec_keys(spec)
+    return {**name, **({LABEL: spec.method.label} if spec.method.label else {}), **keys}
 
 
 def spec_keys(spec: Spec) -> Keys:

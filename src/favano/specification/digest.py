@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import cast
 
 from favano.methods import is_ours, source_digest
 from favano.methods.favano import Favano
 from favano.options import options_of
-from favano.specification.config import Config, file_values, spec_keys
+from favano.specification.config import file_values, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
 
@@ -76,7 +77,7 @@ def _filled_in(spec: Spec) -> dict[str, object]:
     return filled
 
 
-def differing_keys(held: Config, spec: Spec) -> list[str]:
+def differing_keys(held: Mapping[str, object], spec: Spec) -> list[str]:
     """Keys in which a complete specification differs from what the file of a result says.
 
     What the file leaves out is at its default.
@@ -84,6 +85,6 @@ def differing_keys(held: Config, spec: Spec) -> list[str]:
     parts = {key: option.default for key, (_, option) in part_options().items()}
     own = {key: option.default for key, option in options_of(type(spec.method)).items()}
     defaults = {LABEL: "", **file_values({**parts, **own})}
-    said = {**defaults, **held.first}
+    said = {**defaults, **held}
     mine = {**defaults, **spec_keys(spec), LABEL: spec.method.label}
     return sorted(key for key in {**said, **mine} if said.get(key) != mine.get(key))

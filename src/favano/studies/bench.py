@@ -37,7 +37,7 @@ from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
-from favano.types import Kernels, Stack
+from favano.types import Stack
 
 _PILOT = 0.25  # share of a sample's time that a pilot takes at least
 _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
@@ -70,7 +70,7 @@ class System(TypedDict):
     name: str
     workers: int
     horizon: float
-    kernels: Kernels | None  # None on a GPU
+    kernels: str | None  # None on a GPU
     traced: list[int]  # lengths of the batches whose gradients were traced
     tracing: float  # seconds that tracing took, the longest of all repeats
     start_up: StartUp | None  # None for a plain loop, which starts at once
@@ -153,7 +153,7 @@ class _Sample(NamedTuple):
     seconds: float  # of training
     start_up: float | None  # seconds before the first update
     shares: dict[str, float]
-    kernels: Kernels | None
+    kernels: str | None
     traced: TraceReport = NO_TRACE
 
 
@@ -222,8 +222,8 @@ def _lanes(samples: Samples, model: ModelFactory, workers: int, spec: Spec) -> _
         cpu -= before.children_user + before.children_system
         shares["lane_occupancy"] = cpu / (workers * watch.seconds)
         shares["main_process"] = watch.cpu / watch.seconds
-    start_up, rate = watch.start_up, watch.steady_rate
-    return _Sample(rate, watch.running, start_up, shares, result.kernels, result.traced)
+    start_up, rate, made_with = watch.start_up, watch.steady_rate, result.summary.kernels
+    return _Sample(rate, watch.running, start_up, shares, made_with, result.traced or NO_TRACE)
 
 
 @dataclass

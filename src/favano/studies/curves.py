@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from favano.errors import require
-from favano.records import CurvePoint, Row, up_to
-from favano.records.run_file import FOLDER
-from favano.specification.spec import required
+from favano.records import CurvePoint, Row
+from favano.records.folder import RUNS_FOLDER
 from favano.studies.archive import Archive
 from favano.studies.experiment import StudyRun
 
@@ -24,13 +23,13 @@ def mean_curves(runs: Sequence[StudyRun], archive: Archive) -> list[CurvePoint]:
     for run in runs:
         if archive.entry(run).status == "complete":
             line = lines.setdefault((run.reading, run.spec.name, run.column), [])
-            line.append(up_to(archive.read(run).history, required(run.spec.run.horizon)))
+            line.append(archive.read(run).rows_to_horizon)
     for key, histories in lines.items():
         alike = len({len(rows) for rows in histories}) == 1
         rule = (
-            f"seeds of {', '.join(key)} have different numbers of evaluations; remove their files"
+            f"seeds of {', '.join(key)} have different numbers of evaluations; remove their folders"
         )
-        require(alike, "out", archive.out / FOLDER, rule)
+        require(alike, "out", archive.out / RUNS_FOLDER, rule)
     return [
         CurvePoint(
             *key,

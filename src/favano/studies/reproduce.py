@@ -13,12 +13,11 @@ from typing import Protocol
 from favano.data import NAMES, find, is_natural
 from favano.errors import require
 from favano.records.ledger import RUNS, TUNING
+from favano.results import Result, check_writable
 from favano.run.backend import THIS_MACHINE, Place, RunTogether
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
 from favano.run.progress import Progress, Silence
-from favano.run.result import Result
-from favano.run.result_folder import check_writable
 from favano.specification.parts import ProblemPart
 from favano.specification.spec import Spec, required
 from favano.studies.archive import Archive

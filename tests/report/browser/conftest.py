@@ -11,7 +11,8 @@ from typing import Literal, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from favano.report import collect, write_page
+from favano.report import write_page
+from favano.results import collect
 from tests.report.conftest import Writer, add_participation
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

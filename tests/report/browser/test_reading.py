@@ -8,7 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from favano.report import collect, write_page
+from favano.report import write_page
+from favano.results import collect
 from tests.report import test_other_metrics as others
 from tests.report.conftest import Writer, add_participation, add_served
 

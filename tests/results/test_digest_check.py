@@ -10,7 +10,7 @@ import favano
 from favano.cli.app import app
 from favano.records import history_from_csv, history_to_csv
 from favano.records.folder import HISTORY, SUMMARY
-from favano.report.digest_check import DIGESTS_AGREE
+from favano.report.page import DIGESTS_AGREE
 from favano.specification.keys import Keys
 
 

@@ -9,11 +9,9 @@ import tomli_w
 
 from favano.errors import BadInput
 from favano.methods import our_methods
-from favano.report import read_result
 from favano.report.curves import curve
-from favano.report.result import title_of_method
-
-from .conftest import Writer
+from favano.results import read_result
+from tests.report.conftest import Writer
 
 
 @pytest.fixture
@@ -26,7 +24,7 @@ def test_reads_all_three_files(folder: Path) -> None:
     assert (result.name, result.title, result.status) == ("favano", "FAVANO", "complete")
     assert [run.accuracy for run in result.runs] == [0.5, 0.7]
     assert len(result.rows) == 4
-    assert result.command == "favano run --algorithm favano"
+    assert result.summary.command == "favano run --algorithm favano"
     assert result.horizon == 20.0
 
 
@@ -34,7 +32,7 @@ def test_without_summary_it_is_partial_and_speaks_by_its_last_rows(folder: Path)
     (folder / "summary.json").unlink()
     result = read_result(folder)
     assert result.status == "partial"
-    assert [(run.seed, run.accuracy, run.time) for run in result.runs] == [
+    assert [(run.seed, run.accuracy, run.time) for run in result.final_runs] == [
         (0, 0.5, 10.0),
         (1, 0.7, 10.0),
     ]
@@ -46,9 +44,9 @@ def test_an_update_past_the_horizon_is_in_no_table_and_no_curve(
     """The horizon is 20; the second seed's last round ends at 30."""
     accuracies = [[0.1, 0.5, 0.6], [0.1, 0.3, 0.4, 0.9]]
     result = read_result(write(tmp_path / "r", {"algorithm": "fedavg"}, accuracies, "complete"))
-    assert [(run.time, run.accuracy) for run in result.runs] == [(20.0, 0.6), (20.0, 0.4)]
-    assert [run.wall_seconds for run in result.runs] == [1.5, 1.5]
-    assert (result.status, result.runs[1].server_steps) == ("complete", 2)
+    assert [(run.time, run.accuracy) for run in result.final_runs] == [(20.0, 0.6), (20.0, 0.4)]
+    assert [run.wall_seconds for run in result.final_runs] == [1.5, 1.5]
+    assert (result.status, result.final_runs[1].server_steps) == ("complete", 2)
     assert curve(result).along["time"].tolist() == [0, 10, 20]
     assert curve(result).bands["accuracy"].mean[-1] == pytest.approx(50)
 
@@ -102,11 +100,11 @@ def test_no_folder(tmp_path: Path) -> None:
         read_result(tmp_path / "absent")
 
 
-def test_titles_are_those_of_the_methods_there_are() -> None:
-    for name, kind in our_methods().items():
-        assert title_of_method(name) == kind.title
-    assert title_of_method("favano") == "FAVANO"
-    assert title_of_method("of nobody") == "of nobody"
+def test_titles_are_those_of_the_methods_there_are(folder: Path) -> None:
+    for name, title in {**{name: kind.title for name, kind in our_methods().items()},
+                        "of nobody": "of nobody"}.items():  # fmt: skip
+        (folder / "spec.toml").write_text(tomli_w.dumps({"method": [{"name": name}]}))
+        assert read_result(folder).title == title
 
 
 TABLES: dict[str, object] = {
@@ -131,8 +129,8 @@ def test_a_specification_in_tables(
     (folder / "spec.toml").write_text(tomli_w.dumps({**TABLES, "method": [method]}))
     result = read_result(folder)
     assert (result.name, result.title, result.horizon) == (name, title, 20.0)
-    assert result.spec["clients"] == 9
-    assert result.spec.get("buffer") == method.get("buffer")
+    assert result.keys["clients"] == 9
+    assert result.keys.get("buffer") == method.get("buffer")
 
 
 def test_the_summary_knows_the_title_of_a_method_that_is_not_ours(folder: Path) -> None:

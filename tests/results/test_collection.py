@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.report import collect
-from favano.report.collection import differing_keys, setting
-
-from .conftest import Writer
+from favano.report.settings import differing_keys, setting
+from favano.results import collect
+from tests.report.conftest import Writer
 
 FILES = "spec.toml and history.csv, or runs/ of favano reproduce"
 NO_RESULT = f"holds no result (need {FILES}, here or in its subfolders)"
@@ -18,7 +17,7 @@ def test_a_parent_gives_its_subfolders_with_favano_first(compared: Path) -> None
     results = collect([compared])
     assert [result.name for result in results] == ["favano", "fedavg", "fedbuff", "quafl"]
     assert [result.status for result in results] == ["complete", "complete", "partial", "missing"]
-    assert results[3].rows == ()
+    assert results[3].rows == []
     assert results[3].runs == ()
 
 

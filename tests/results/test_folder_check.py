@@ -8,23 +8,26 @@ import multiprocessing
 import os
 import re
 import tomllib
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import tomli_w
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from favano.errors import BadInput, WriteFailed
 from favano.methods import our_methods
 from favano.options import options_of
 from favano.records import FILES, Row, Status, history_from_csv
-from favano.run.result import Result
-from favano.run.result_folder import check_folder, is_finished, is_longer, read_models, write_result
-from favano.specification.config import spec_tables
+from favano.results import Result, check_folder, is_finished, is_longer, write_result
+from favano.results.model_file import read_models
+from favano.specification.config import spec_tables, stored_keys
+from favano.specification.history_start import files_digest
 from favano.specification.presets import resolve
-from favano.specification.spec import PARTS, changed
+from favano.specification.spec import PARTS, Spec, changed
 from tests.forks import FORKS
 from tests.specs import complete, read_spec, spec_of
 
@@ -33,7 +36,15 @@ ROW = Row(0, 7.0, 1, 3, 64, 128, 2.5, {"accuracy": 0.25}, 0.0, 0.0, 3)
 
 def result(seeds: int = 1) -> Result:
     models = {seed: {"weight": torch.full((2,), float(seed))} for seed in range(seeds)}
-    return Result(complete(seeds=seeds), rows=[ROW], models=models)
+    return of(complete(seeds=seeds), models)
+
+
+def of(spec: Spec, models: Mapping[int, dict[str, Tensor]] = MappingProxyType({})) -> Result:
+    made = Result.of(spec)
+    made.rows.append(ROW)
+    made.states.update(models)
+    made.summary.trace = files_digest(spec)
+    return made
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -66,7 +77,7 @@ def test_another_run_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", our_methods())
 def test_a_specification_is_the_same_run_read_back(algorithm: str, tmp_path: Path) -> None:
     spec = complete(algorithm=algorithm, clients=20, selected=4)
-    write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
+    write_result(tmp_path, of(spec), "favano run")
     check_folder(tmp_path, spec)
     assert resolve(read_spec(tmp_path / "spec.toml")) == spec
     written = tomllib.loads((tmp_path / "spec.toml").read_text())
@@ -78,7 +89,7 @@ def test_a_specification_is_the_same_run_read_back(algorithm: str, tmp_path: Pat
 
 def test_another_label_or_option_is_another_run(tmp_path: Path) -> None:
     spec = complete(algorithm="fedbuff", label="small", buffer=3)
-    write_result(tmp_path, Result(spec, rows=[ROW]), "favano run")
+    write_result(tmp_path, of(spec), "favano run")
     check_folder(tmp_path, spec)
     written = tomllib.loads((tmp_path / "spec.toml").read_text())
     assert written["method"][0] | {"staleness": ""} == {
@@ -99,7 +110,7 @@ def test_another_label_or_option_is_another_run(tmp_path: Path) -> None:
 
 def test_missing_keys_are_defaults(tmp_path: Path) -> None:
     """A folder of a version that did not have them."""
-    tables = spec_tables(complete())
+    tables = spec_tables(stored_keys(complete()))
     del tables["server"]
     (tmp_path / "spec.toml").write_text(tomli_w.dumps(tables))
     check_folder(tmp_path, complete())
@@ -122,7 +133,7 @@ def test_a_specification_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["complete", "diverged"])
 def test_a_partial_result_does_not_replace_a_complete_one(status: Status, tmp_path: Path) -> None:
     partial, whole = result(), result()
-    partial.status, whole.status = "partial", status
+    partial.summary.status, whole.summary.status = "partial", status
     write_result(tmp_path, partial, "favano run")
     write_result(tmp_path, partial, "favano run")  # one partial result replaces another
     write_result(tmp_path, whole, "favano run")
@@ -235,7 +246,7 @@ def test_other_contents_of_the_same_file_are_another_run(
     file, folder = tmp_path / name, tmp_path / "r"
     file.write_text(before)
     spec = complete(clients=2, selected=1, **{key: f"{kind}:{file}"})
-    write_result(folder, replace(result(), spec=spec), "favano run")
+    write_result(folder, of(spec), "favano run")
     check_folder(folder, spec)
     file.write_text(after)
     with pytest.raises(BadInput, match=rf"already holds a run of other contents of .*{name}"):
@@ -255,7 +266,7 @@ def test_a_file_system_that_refuses_is_found_out_before_any_work() -> None:
 
 
 def test_longer_is_more_seeds_or_a_longer_horizon_and_nothing_else(tmp_path: Path) -> None:
-    write_result(tmp_path, replace(result(), spec=complete(horizon=70.0, seeds=2)), "favano run")
+    write_result(tmp_path, of(complete(horizon=70.0, seeds=2)), "favano run")
     for keys, longer in (
         ({"horizon": 71.0, "seeds": 2}, True),
         ({"horizon": 70.0, "seeds": 3}, True),
@@ -274,7 +285,7 @@ def test_models_are_read_by_seed(seeds: int, tmp_path: Path) -> None:
     models = {
         seed: {key: tensor + seed for key, tensor in order.items()} for seed in range(3, 3 + seeds)
     }
-    write_result(tmp_path, replace(result(), models=models), "favano run")
+    write_result(tmp_path, of(complete(), models), "favano run")
     loaded = read_models(tmp_path / "model.safetensors", list(models))
     assert [list(model) for model in loaded.values()] == [["z", "a.weight"]] * seeds
     for seed, model in models.items():

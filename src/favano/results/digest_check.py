@@ -13,12 +13,14 @@ from typing import Literal, NamedTuple, TypeAlias
 from favano.errors import BadInput
 from favano.methods import all_methods
 from favano.methods.favano import Favano
-from favano.records import ACCURACY, Entry, Row, RunRecord, rows_by_seed
+from favano.records import Row, RunRecord, rows_by_seed
 from favano.records.chain import first_broken
+from favano.specification.history_start import history_start
+from favano.specification.presets import resolve
+from favano.specification.spec import make_spec
 
 Digests: TypeAlias = Mapping[str, str | None]  # of data, files and source
 
-DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 NO_DIGESTS = "has no digests, so nothing is proved"
 
 
@@ -35,7 +37,7 @@ NOT_CHECKED = DigestCheck()
 def check_digests(
     keys: Mapping[str, object],
     rows: Iterable[Row],
-    ends: Iterable[RunRecord | Entry],
+    ends: Iterable[RunRecord],
     digests: Digests | None,
 ) -> DigestCheck:
     """Check all seeds of a result, up to the first thing that is wrong.
@@ -44,8 +46,7 @@ def check_digests(
         keys: of the specification.
         rows: all of them, of any seed.
         ends: what is stated of the end of each seed.
-        digests: of data, files and source, as the result states them; None: it does not. Without
-            files and source they are looked for here.
+        digests: of data, files and source, as the result states them; None: it does not.
     """
     by_seed = rows_by_seed(rows)
     if not any(row.digest for some in by_seed.values() for row in some):
@@ -69,17 +70,11 @@ def _starts(
     keys: Mapping[str, object], seeds: Iterable[int], digests: Digests
 ) -> tuple[dict[int, str], str]:
     """Digests before the first rows; none, with the reason, if a file would have to be executed."""
-    from favano.specification.history_start import files_digest, history_start
-    from favano.specification.presets import resolve
-    from favano.specification.spec import make_spec
-
     name = str(keys.get("algorithm", Favano.name))
     if name not in all_methods():
         return {}, start_unknown(name)
     spec = resolve(make_spec(keys))
-    whole = digests if "files" in digests else {**digests, "files": files_digest(spec)}
-    whole = {"source": None, **whole}
-    return {seed: history_start(spec, seed, **whole) for seed in seeds}, ""
+    return {seed: history_start(spec, seed, **digests) for seed in seeds}, ""
 
 
 def start_unknown(method: str) -> str:
@@ -108,18 +103,18 @@ def end_fault(last: Row, final: Mapping[str, object]) -> str | None:
     return None
 
 
-def final_cells(end: RunRecord | Entry) -> dict[str, object]:
-    """Cells of the last row that a summary or a run file states again."""
-    shared = {
+def final_cells(end: RunRecord) -> dict[str, object]:
+    """Cells of the last row that a summary states again."""
+    return {
+        **end.metrics,
         "loss": end.loss,
         "variance": end.variance,
         "time": end.time,
         "server_step": end.server_steps,
         "local_steps": end.local_steps,
+        "bits_up": end.bits_up,
+        "bits_down": end.bits_down,
     }
-    if isinstance(end, Entry):
-        return {ACCURACY.name: end.accuracy, **shared}
-    return {**end.metrics, **shared, "bits_up": end.bits_up, "bits_down": end.bits_down}
 
 
 def row_name(rows: Sequence[Row], place: int) -> str:
