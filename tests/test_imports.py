@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,11 @@ ALLOWED = {
         "quantisation", "specification", "engine", "training",
     },
     "report": {"types", "errors", "records", "methods", "specification"},
+    "results": {"errors", "records", "methods", "training", "specification", "report"},
     "run": {
         "types", "errors", "rng", "code_digest", "notices", "options", "records", "timing",
         "schedule", "theory", "methods", "data", "models", "quantisation", "training", "metrics",
-        "specification", "aggregation", "engine", "planning", "report",
+        "specification", "aggregation", "engine", "planning", "results",
     },
     "flower": {
         "types", "errors", "rng", "screening", "records", "timing", "schedule", "theory", "methods",
@@ -78,18 +80,20 @@ ALLOWED = {
     },
     "cluster": {
         "types", "errors", "records", "methods", "data", "training", "metrics", "specification",
-        "planning", "run",
+        "planning", "results", "run",
     },
     "studies": {
         "types", "errors", "options", "records", "schedule", "theory", "methods", "data",
-        "quantisation", "training", "specification", "engine", "planning", "run",
+        "quantisation", "training", "specification", "engine", "planning", "results", "run",
     },
     "cli": {
         "types", "errors", "code_digest", "notices", "options", "records", "schedule", "theory",
         "methods", "quantisation", "specification", "planning", "run", "flower", "studies",
-        "report", "cluster",
+        "report", "results", "cluster",
     },
 }  # fmt: skip
+# What a package is given by those above it: it names the type, and imports nothing.
+GIVEN = {"report": {"results"}}
 
 
 def imported(path: Path) -> set[str]:
@@ -117,9 +121,28 @@ def test_every_arrow_is_allowed() -> None:
         assert package in ALLOWED, f"{package}: say in this test what it may import"
         wrong += [
             f"{path.relative_to(SOURCE)} imports {other}"
-            for other in imported(path) - ALLOWED[package] - {package}
+            for other in imported(path) - ALLOWED[package] - GIVEN.get(package, set()) - {package}
         ]
     assert not wrong
+
+
+def test_what_draws_results_is_given_them() -> None:
+    everything = [f"favano.report.{path.stem}" for path in (SOURCE / "report").glob("[a-z]*.py")]
+    assert loaded(", ".join(everything), {"favano.results"}) == ""
+
+
+@pytest.mark.parametrize("room", ["records", "report", "results"])
+def test_no_room_has_a_circle(room: str) -> None:
+    """Not even of imports that wait until they are needed."""
+    arrows: dict[str, set[str]] = {}
+    for path in (SOURCE / room).glob("[a-z]*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        typed = [node for node in nodes if isinstance(node, ast.If) and "TYPE_" in ast.dump(node)]
+        unread = {inner for node in typed for part in node.body for inner in ast.walk(part)}
+        froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node not in unread)
+        modules = (str(node.module).partition(f"favano.{room}.") for node in froms)
+        arrows[path.stem] = {name for _, _, name in modules if name}
+    TopologicalSorter(arrows).prepare()
 
 
 def test_ray_is_for_clusters_alone() -> None:

@@ -202,7 +202,7 @@ def test_one_process_at_a_time(favano: Program, tmp_path: Path) -> None:
     """The other one holds the lock until its input ends."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from favano.run.claim import FolderLock\n"
+        "from favano.run.folder_lock import FolderLock\n"
         "from favano.records.resumption import Resumption\n"
         "with FolderLock(Path('r'), Resumption((), '.', 'r')):\n"
         "    print('ready', flush=True); sys.stdin.read()\n"

@@ -7,7 +7,6 @@ from importlib.resources import files
 from itertools import combinations, permutations
 from pathlib import Path
 
-
 from favano.methods import our_methods
 from favano.report import by_setting
 from favano.report.palette import COLOURS, DASHES, looks, methods

@@ -17,7 +17,7 @@ from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_
 from favano.report.figure_style import check_matplotlib
 from favano.report.reproduction import document, draw, entries_of, facts, sheets, write_readme
 from favano.report.sheet import tables
-from favano.run.claim import FolderLock
+from favano.run.folder_lock import FolderLock
 from favano.studies.catalogue import ALL, KNOWN, named
 from favano.studies.footprint import GRAMS_PER_KWH, PUE, check_constants, machine
 from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE, write_table_1

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import isfinite
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,7 @@ from favano.cli.progress import decoding
 from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
 from favano.errors import require
 from favano.planning.planned import check_plan
-from favano.records import worst
+from favano.records import RunRecord, worst
 from favano.records.folder import CHECKPOINTS
 from favano.records.resumption import Resumption
 from favano.results import (
@@ -30,8 +31,7 @@ from favano.results import (
     read_result,
     write_result,
 )
-from favano.run.claim import FolderLock
-from favano.run.outcome import diverged_runs, read_wrongly
+from favano.run.folder_lock import FolderLock
 from favano.run.progress import ProgressBar
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
@@ -158,7 +158,7 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
             kept.append(folder)
         else:
             write_result(folder, result, called_as())
-        if sentence := read_wrongly(result.runs):
+        if sentence := _read_wrongly(result.runs):
             say(sentence)
         if status == "partial":
             stopped.append(result.error)
@@ -173,7 +173,7 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
 
 def end(folders: Sequence[Path]) -> None:
     """Name the runs that diverged; if there are any, exit with an error."""
-    failures = [(folder, diverged_runs(read_result(folder).runs)) for folder in folders]
+    failures = [(folder, _diverged_runs(read_result(folder).runs)) for folder in folders]
     for folder, sentence in failures:
         if sentence:
             say(f"{sentence}; results are in {folder}")
@@ -195,3 +195,27 @@ def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, o
         "spec": common,
         "runs": [run for summary in summaries for run in summary.runs],
     }
+
+
+def _read_wrongly(runs: Sequence[RunRecord]) -> str | None:
+    """A sentence about messages beyond the radius of the lattice, if there were any."""
+    wrapped = sum(run.decoding_failures for run in runs)
+    if not wrapped:
+        return None
+    return (
+        f"{runs[0].algorithm}: {wrapped} messages lay beyond the radius of the lattice and were "
+        "decoded wrongly; a larger codec_scale or more codec_bits prevents this"
+    )
+
+
+def _diverged_runs(runs: Sequence[RunRecord]) -> str | None:
+    """A sentence about the seeds of one method that diverged, if there were any."""
+    those = [run for run in runs if run.status == "diverged"]
+    if not those:
+        return None
+    seeds = ", ".join(str(run.seed) for run in those)
+    what = "variance" if all(isfinite(run.loss) for run in those) else "loss"
+    return (
+        f"{runs[0].algorithm}, seed{'s' if len(those) > 1 else ''} {seeds}: diverged: "
+        f"the {what} is not finite; lower the learning rate"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +21,13 @@ from favano.errors import BadInput, format_error, require
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
 from favano.run.data_digest import parts_of
+from favano.run.problem import Problem, is_by_client
 from favano.run.samples import Samples, check_device, traits_of
 from favano.run.samples import samples_of as named_samples
 from favano.run.targets import as_targets
 from favano.specification.spec import Spec
 from favano.training import Loss
 from favano.types import Ints
-
-if TYPE_CHECKING:
-    from favano.run.problem import Problem
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 Columns: TypeAlias = tuple[str, str]
@@ -73,7 +71,7 @@ class OwnData(NamedTuple):
 def read_data(problem: Problem) -> OwnData:
     """The data of a problem; whatever does not fit together is refused."""
     split = problem.split if isinstance(problem.split, str) else ""
-    reader = _Reader(problem.collate, problem.columns, split, problem.is_by_client)
+    reader = _Reader(problem.collate, problem.columns, split)
     rule = "is for data sets that have columns, without collate; leave it out"
     if problem.columns is not None:
         named = _has_columns(problem.train) or _has_columns(problem.test)
@@ -183,11 +181,10 @@ class _Reader(NamedTuple):
     collate: Collate | None
     columns: Columns | None
     split: str
-    is_by_client: Callable[[object], bool]
 
     def read(self, name: str, given: object) -> Part:
         """Inputs and targets; a list holds the data of one client after the other."""
-        if not self.is_by_client(given):
+        if not is_by_client(given, self.collate):
             return self.part(name, given)
         assert isinstance(given, list)
         require(len(given) > 0, name, "[]", "need the data of at least one client")

@@ -107,7 +107,7 @@ class Problem:
             for key in ("collate", "columns"):
                 value = getattr(self, key)
                 require(value is None, key, value, "goes with train and test, your own data")
-        dealt = self.is_by_client(self.train) and self.split is not None
+        dealt = is_by_client(self.train, self.collate) and self.split is not None
         rule = "train is a list per client; leave it out, or give collate= for a list of samples"
         require(not dealt, "split", _in_short(self.split), rule)
         rule = "need a network or a function that makes one; data sets by name go to dataset="
@@ -122,14 +122,6 @@ class Problem:
     def is_own(self) -> bool:
         """Whether the data are the caller's own."""
         return self.train is not None
-
-    def is_by_client(self, given: object) -> bool:
-        """Whether data are a list per client: not a pair of arrays, nor samples to be collated."""
-        if not isinstance(given, list):
-            return False
-        if self.collate is None:
-            return not (given and all(hasattr(part, "dtype") for part in given))
-        return not (given and all(isinstance(sample, tuple | dict) for sample in given))
 
     @cached_property
     def named_data(self) -> Dataset:
@@ -166,7 +158,7 @@ class Problem:
     @property
     def part(self) -> ProblemPart:
         """The keys of the problem."""
-        listed = self.parts is not None or self.is_by_client(self.train)
+        listed = self.parts is not None or is_by_client(self.train, self.collate)
         return ProblemPart(
             dataset=OWN if self.is_own else self.dataset or "digits",
             model=None if self.model is None else OWN,
@@ -183,6 +175,15 @@ def _in_short(given: object) -> str:
     """A value in a sentence; the name of its type if it is long or has several lines."""
     text = str(given)
     return text if len(text) <= _SHORT and "\n" not in text else type(given).__name__
+
+
+def is_by_client(given: object, collate: object) -> bool:
+    """Whether data are a list per client: not a pair of arrays, nor samples to be collated."""
+    if not isinstance(given, list):
+        return False
+    if collate is None:
+        return not (given and all(hasattr(part, "dtype") for part in given))
+    return not (given and all(isinstance(sample, tuple | dict) for sample in given))
 
 
 def as_problem(given: Problem | str) -> Problem:

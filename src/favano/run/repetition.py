@@ -24,11 +24,11 @@ from favano.results import Result
 from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
-from favano.run.hardware import hardware
 from favano.run.own_data import samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
 from favano.run.row_comparison import RowComparison, Seed
+from favano.run.run_kernels import hardware
 from favano.run.runner import run_together
 from favano.run.samples import Samples, check_device, in_steps, named_model
 from favano.run.stored_result import StoredResult

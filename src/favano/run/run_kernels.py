@@ -1,8 +1,9 @@
-"""The CPU kernels of a run: named in its specification, or measured if the run is long."""
+"""What computes a run: the processor, and CPU kernels, named or measured if the run is long."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from favano.planning.planned import Planned, make_fleet
 from favano.quantisation import quantised
@@ -15,6 +16,7 @@ from favano.training import (
     chosen_kernels,
     default_kernels,
     one_thread,
+    processor,
 )
 from favano.types import KernelChoice, Kernels
 
@@ -61,3 +63,9 @@ def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> Kerne
 def possible_steps(planned: Planned) -> float:
     """Local steps of all clients if none ever waited: the sum of horizon / mean step time."""
     return required(planned.spec.run.horizon) * float(np.sum(1.0 / np.sort(planned.fleet.mean)))
+
+
+def hardware(device: str) -> str:
+    """The name of the processor, or of the GPU; the last bits of a result depend on it."""
+    on = torch.device(device)
+    return torch.cuda.get_device_name(on) if on.type == "cuda" else processor()

@@ -29,14 +29,12 @@ from favano.records.checkpoint import Tree
 from favano.results import Result
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
-from favano.run.client_samples import client_samples
+from favano.run.client_scores import client_samples, per_client_scores
 from favano.run.constants import Point, Probe
-from favano.run.hardware import hardware
 from favano.run.observer import Observer, wants_to_stop
 from favano.run.own_code import digests_of, is_own
-from favano.run.run_kernels import kernels_for
+from favano.run.run_kernels import hardware, kernels_for
 from favano.run.samples import Samples
-from favano.run.served import per_client_scores
 from favano.specification.history_start import files_digest, history_start
 from favano.specification.spec import required
 from favano.training import FlatModel, GradientTrace, LoopTrainer

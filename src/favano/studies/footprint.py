@@ -80,7 +80,7 @@ def check_constants(watts: float | None, pue: float, grams_per_kwh: float) -> No
 
 def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:
     """This machine; by default with its power at full load."""
-    from favano.run.hardware import hardware
+    from favano.run.run_kernels import hardware
     from favano.run.samples import check_device
     from favano.training import usable_cores
 

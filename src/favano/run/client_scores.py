@@ -1,12 +1,17 @@
-"""How well the final model serves each client."""
+"""How well models serve each client, and the samples on which this is scored."""
 
 from __future__ import annotations
 
-from favano.metrics import ClientEvaluator, worst_tenth
+import numpy as np
+import torch
+
+from favano.metrics import ClientEvaluator, ClientSamples, worst_tenth
 from favano.planning.client_weights import listed_clients, speed_thirds
 from favano.planning.planned import Planned
 from favano.records import ClientScores, MetricRecord, SpeedScores
-from favano.types import Vector
+from favano.run.samples import Samples
+from favano.training import Task
+from favano.types import Ints, Vector
 
 _SAMPLES = 200  # of each client; the share of those classified correctly is then known to 0.035
 
@@ -32,3 +37,22 @@ def per_client_scores(
         client=tuple(listed.tolist()),
         score=tuple(float(f"{score:.6g}") for score in scores.tolist()),
     )
+
+
+def client_samples(samples: Samples, task: Task, how: str, dtype: torch.dtype) -> ClientSamples:
+    """Each client's own test samples if the data have some for all clients of the split `how`.
+
+    Otherwise the samples that it trains on.
+    """
+    parts, column = task.batches.parts, how.removeprefix("column:")
+    if column in samples.owners and column in samples.test_owners:
+        mine, theirs = samples.owners[column], samples.test_owners[column]
+        own = [np.flatnonzero(theirs == mine[part[0]]) for part in parts]
+        if all(len(part) for part in own):
+            return ClientSamples(own, lambda places: _tested(samples, places))
+    return ClientSamples(parts, lambda places: task.samples(places, dtype))
+
+
+def _tested(samples: Samples, places: Ints) -> tuple[torch.Tensor, torch.Tensor]:
+    chosen = torch.from_numpy(places).to(samples.test_labels.device)
+    return samples.test_features[chosen], samples.test_labels[chosen]
