@@ -21,8 +21,7 @@ from favano.engine import (
     dispatcher,
     updaters,
 )
-from favano.engine.distances import walk
-from favano.engine.updaters import ByProducts
+from favano.engine.updaters import ByProducts, walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser

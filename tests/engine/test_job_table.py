@@ -73,7 +73,6 @@ def test_updates_are_noted_where_they_are_known() -> None:
     table.add(1, grows, 6)
     assert table.update[table.of(0)].tolist() == complete.schedule.used_by.tolist()
     assert set(table.update[table.of(1)].tolist()) == {-1}
-    assert table.numbers(1, np.array([2, 0])).tolist() == table.of(1)[[2, 0]].tolist()
 
 
 def test_a_run_that_has_ended_is_forgotten() -> None:

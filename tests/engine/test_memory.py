@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from favano.engine import Engine, Scoring, ServerVersion, model_rows, updaters
+from favano.engine import Engine, Scoring, ServerVersion, model_rows, products
 from favano.engine.model_rows import ModelRows
 from favano.engine.products import new_own
 from favano.methods import our_methods
@@ -124,7 +124,7 @@ def test_rows_that_cannot_grow_make_lanes_give_way(
 @pytest.mark.parametrize("at", [{1}, {2, 9}])
 def test_so_does_an_update(at: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(new_own, at)
-    monkeypatch.setattr(updaters, "new_own", short)
+    monkeypatch.setattr(products, "new_own", short)
     problems = three()
     run(problems, Making(problems))
     assert short.failed == len(at)

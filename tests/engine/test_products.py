@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from favano.aggregation.one_model import keeps_one_model
-from favano.engine.products import AggregationWeights, UpdateMetadata, WeightCache, new_own
+from favano.engine.products import AggregationWeights, WeightCache, new_own, unit_updates
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
 from favano.schedule import Rounds
@@ -71,7 +71,7 @@ def test_more_remembered_models_or_no_linearity_are_no_blend() -> None:
     assert not keeps_one_model(any_method(bound_to(Clipped())))
 
 
-def abouts(problem: Problem) -> Iterator[UpdateMetadata]:
+def abouts(problem: Problem) -> Iterator[ClientUpdates]:
     """What the server knows at each update."""
     plan = problem.schedule
     for version in range(plan.updates):
@@ -79,7 +79,7 @@ def abouts(problem: Problem) -> Iterator[UpdateMetadata]:
         staleness = version - 1 - plan.start_version[jobs]
         rate = np.full(len(staleness), 0.1)
         if len(staleness):
-            yield UpdateMetadata(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
+            yield unit_updates(plan.client[jobs], plan.steps[jobs], staleness, rate, version)
 
 
 @pytest.mark.parametrize("name", BLENDS)
@@ -93,7 +93,7 @@ def test_a_weighted_sum_is_the_update(name: str) -> None:
         k = len(about.client)
         models = torch.randn(1 + 2 * k, 5, generator=generator, dtype=torch.float64)
         server, start, end = models[0], models[1 : 1 + k], models[1 + k :]
-        updates = ClientUpdates(*about, start, end)
+        updates = replace(about, start=start, end=end)
         reference = method.aggregate(reference._replace(model=server), updates)
         state, weights = weigh(state, about)
         assert torch.allclose(
@@ -168,7 +168,7 @@ def test_an_update_that_reads_more_than_those_before_it() -> None:
     given = [(0, 7), (0, 5), (1, 4), (5, 4), (5, 4), (5, 9), (0, 9), (5, 9), (0, 7)]
     for version, (delay, steps) in enumerate(given):
         client, made, late = (np.array([number]) for number in (0, steps, delay))
-        about = UpdateMetadata(client, made, late, np.ones(1), version)
+        about = unit_updates(client, made, late, np.ones(1), version)
         _, weights = weigh(state, about)
         assert weights.server.tolist() == [1.0, 0.0, steps if delay > 2 else 1.0]
 

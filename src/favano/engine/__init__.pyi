@@ -2,7 +2,6 @@ from .audit import stretch_weights as stretch_weights
 from .audit import weigh as weigh
 from .dispatcher import AHEAD as AHEAD
 from .engine import Engine as Engine
-from .live_models import live_models as live_models
 from .model_digests import model_digest as model_digest
 from .plain_loop import PlainLoop as PlainLoop
 from .recorder import Observation as Observation
@@ -10,6 +9,7 @@ from .recorder import Recorded as Recorded
 from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
+from .recorder import live_models as live_models
 from .reporter import Scoring as Scoring
 from .reporter import Step as Step
 from .server_version import Measurement as Measurement

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from favano.errors import require
-from favano.methods import AnyMethod, ClientUpdates, State, is_ours
+from favano.methods import AnyMethod, ClientUpdates, is_ours
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.arrays import column, stacked, zeros
 from favano.schedule import PlannedTimeline, Schedule
@@ -62,11 +62,7 @@ def weigh(method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps 
 
 
 def stretch_weights(
-    method: AnyMethod,
-    schedule: Schedule,
-    group: Ints,
-    stretches: Ints,
-    local: LocalSteps = PLAIN,
+    method: AnyMethod, schedule: Schedule, group: Ints, stretches: Ints, local: LocalSteps = PLAIN
 ) -> Floats:
     """Effective weights of groups of clients in stretches of the schedule, (B, g).
 
@@ -120,11 +116,10 @@ def _moved(
     """
     rule = "is not linear in the models, so that clients have no effective weights"
     require(method.linear, "method", method.name, rule)
-    rates = method.job_rates(schedule) if local.rates is None else local.rates
     parts = []
     for first in range(0, columns, _COLUMNS_AT_ONCE):
         size = min(_COLUMNS_AT_ONCE, columns - first)
-        moved = _Propagation(method, schedule, rates, local, place - first, size)
+        moved = _Propagation(method, schedule, local, place - first, size)
         parts.append(moved.models(versions))
     return np.concatenate(parts, axis=1)
 
@@ -136,25 +131,18 @@ class _Propagation:
     """
 
     def __init__(
-        self,
-        method: AnyMethod,
-        schedule: Schedule,
-        rates: Floats,
-        local: LocalSteps,
-        place: Ints,
-        size: int,
+        self, method: AnyMethod, schedule: Schedule, local: LocalSteps, place: Ints, size: int
     ) -> None:
-        self._method, self._schedule, self._rates, self._place = method, schedule, rates, place
-        self._rule = local.accumulation
-        self._reach = self._rule.reach(schedule.steps, rates)
-        self._timeline, self._size = PlannedTimeline(schedule), size
+        self._method, self._schedule, self._place, self._size = method, schedule, place, size
+        self._rates = method.job_rates(schedule) if local.rates is None else local.rates
+        self._rule, self._timeline = local.accumulation, PlannedTimeline(schedule)
+        self._reach = self._rule.reach(schedule.steps, self._rates)
         initial = cast(Vector, np.zeros(size))
         if not is_ours(method):
             import torch
 
             initial = torch.zeros(size, dtype=torch.float64)
-        self._state: State = method.init(initial)
-        self._server = initial
+        self._state, self._server = method.init(initial), initial
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._own: dict[int, Vector] = {}
         self._memory: dict[int, tuple[Vector, ...]] = {}

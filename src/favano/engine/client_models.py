@@ -7,7 +7,7 @@ model was made; until then its client holds an earlier one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, TypeAlias
@@ -18,11 +18,10 @@ from torch import Tensor
 
 from favano.aggregation.snapshot import Held
 from favano.engine.model_rows import ModelRows, last_of_each
-from favano.engine.server_version import NOTHING
+from favano.engine.server_version import NOTHING, LiveModels
 from favano.engine.spread import ModelSpread, spread_of, spreads
 from favano.types import Floats, Ints, Mask, Stack, Vector
 
-Live: TypeAlias = Mapping[int, Vector]
 Reading: TypeAlias = tuple[Ints, list[Vector]]  # clients, and the models that they read
 
 _NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
@@ -169,9 +168,8 @@ class ClientModels:
     def at(self, run: int, time: float = inf) -> tuple[Ints, Ints, Ints]:
         """What each client of a run holds at a time, (n,) each: row, version and order apart."""
         first, end = self.first[run : run + 2].tolist()
-        row, version, apart = (
-            column[first:end].copy() for column in (self.row, self._version, self._unshared_since)
-        )
+        columns = self.row, self._version, self._unshared_since
+        row, version, apart = (column[first:end].copy() for column in columns)
         begun = sorted(job for job in self._later.get(run, ()) if job.begin <= time)
         if begun:
             jobs = _jobs(begun)
@@ -225,19 +223,6 @@ class ClientModels:
         rows[of, place], holders[of, place] = row, by
         return rows, holders
 
-    def spread(
-        self, run: int, server: Vector, parameters: int, live: Live = NOTHING, time: float = inf
-    ) -> ModelSpread:
-        """Distances of one run's client models from a server model."""
-        held, version, since = self.at(run, time)
-        apart, own = np.flatnonzero(since), self.own[slice(*self.first[run : run + 2])]
-        apart = apart[np.lexsort((since[apart], own[apart]))]
-        single = {client: self.rows.row(int(held[client])) for client in apart.tolist()}
-        single.update(live)
-        return spread_of(
-            single, version, lambda client: self.rows.row(int(held[client])), server, parameters
-        )
-
     def _keep(self, readings: Sequence[Reading]) -> Ints:
         """The row of what each client reads; -1 if nothing. Clients that read the same share it."""
         rows = np.full(len(self.row), -1)
@@ -279,15 +264,19 @@ class ClientModelsOfRun:
         held, _, _ = self.client_models.at(self.run, time)
         return self.client_models.rows.take(held[client])
 
-    def spread(self, server: Vector, live: Live = NOTHING, time: float = inf) -> ModelSpread:
+    def spread(self, server: Vector, live: LiveModels = NOTHING, time: float = inf) -> ModelSpread:
         """Their distances from a server model."""
-        return self.client_models.spread(self.run, server, self.parameters, live, time)
+        held, version, since = self.client_models.at(self.run, time)
+        own = self.client_models.own[slice(*self.client_models.first[self.run : self.run + 2])]
+        apart = np.flatnonzero(since)
+        # Sums in the order in which clients got these models, as in the plain loop.
+        apart = apart[np.lexsort((since[apart], own[apart]))]
+        models = [self.client_models.rows.row(row) for row in held.tolist()]
+        single = {client: models[client] for client in apart.tolist()} | {**live}
+        return spread_of(single, version, models.__getitem__, server, self.parameters)
 
 
 def _jobs(later: Sequence[_Later]) -> Jobs:
-    return Jobs(
-        np.array([job.client for job in later], dtype=np.int64),
-        np.array([job.row for job in later], dtype=np.int64),
-        np.array([job.version for job in later], dtype=np.int64),
-        np.array([job.read for job in later], dtype=np.bool_),
-    )
+    columns = np.array([job[2:] for job in later], dtype=np.int64).reshape(-1, 4).T
+    client, row, version, read = columns
+    return Jobs(client, row, version, read.astype(np.bool_))

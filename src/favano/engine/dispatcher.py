@@ -50,7 +50,7 @@ class Dispatcher:
         for run, _, rows in new:
             timeline, last = runs.aggregators[run].timeline, runs.aggregators[run].version
             versions = range(last - len(rows) + 1, last + 1)
-            lists += [table.numbers(run, timeline.begun(version)) for version in versions]
+            lists += [table.of(run)[timeline.begun(version)] for version in versions]
             if runs.aggregators[run].link is not None:
                 decoded.append(self._decoded(run, timeline.begun(last)))
         jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
@@ -70,7 +70,7 @@ class Dispatcher:
             rows: (k,) of their start models.
         """
         table, link = self._runs.jobs, self._runs.aggregators[run].link
-        numbers = table.numbers(run, jobs)
+        numbers = table.of(run)[jobs]
         self._start(numbers, rows)
         later = table.begin[numbers] > self._runs.time(run)
         if later.any():
@@ -116,7 +116,7 @@ class Dispatcher:
         for run in runs:
             aggregator, state.next_jobs[run] = state.aggregators[run], NOBODY
             if not aggregator.over:
-                jobs = table.numbers(run, aggregator.timeline.jobs(aggregator.version + 1))
+                jobs = table.of(run)[aggregator.timeline.jobs(aggregator.version + 1)]
                 state.next_jobs[run] = jobs
                 if not aggregator.timeline.complete:
                     table.update[jobs] = aggregator.version + 1
@@ -130,10 +130,7 @@ class Dispatcher:
         self._early -= int((~lacks & (table.steps[jobs] > 0)).sum())
 
     def launch(self) -> None:
-        """Fill the free lanes, and let all lanes train; does not wait."""
-        self.within_memory(self._launch)
-
-    def _launch(self) -> None:
+        """Fill the free lanes, and let all lanes train, without waiting."""
         jobs = self._next_jobs(self._lanes.free)
         if len(jobs):
             table, of = self._runs.jobs, self._runs.jobs.run[jobs]
@@ -232,7 +229,7 @@ class Dispatcher:
                 run.remember(int(table.who[job]), kept, steps)
 
     def close(self, run: int) -> None:
-        """Drop the ready and the finished jobs of a run; those in lanes go when collected."""
+        """Drop a run's ready and finished jobs; those in lanes are dropped when collected."""
         table, jobs = self._runs.jobs, self._runs.jobs.of(run)
         finished = (table.end[jobs] >= 0) & (table.steps[jobs] > 0)
         self._early -= int((finished & self._is_later(jobs)).sum())

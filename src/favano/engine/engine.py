@@ -77,7 +77,7 @@ class Engine:
             if not self._runs.open.any():
                 return
             yield from self._update()
-            self._dispatcher.launch()
+            self._dispatcher.within_memory(self._dispatcher.launch)
             # The host reports and prepares while the lanes are busy.
             yield from self._report()
             if self._by_products is not None:
@@ -147,7 +147,7 @@ class Engine:
             try:
                 refused[run] = aggregator.refuse(*given)
             except NonFiniteUpdate as error:
-                yield self._reporter.failure(run, error)
+                yield self._reporter.event(run, error)
                 self._close(run)
 
     def _updater(self, run: int, refused: Mapping[int, Ints]) -> Updater:

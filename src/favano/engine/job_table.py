@@ -60,12 +60,8 @@ class JobTable:
         self._numbers[number] = np.append(self._numbers[number], added)
         self._count += new
 
-    def numbers(self, run: int, jobs: Ints) -> Ints:
-        """Numbers of a run's jobs in the table."""
-        return self._numbers[run][jobs]
-
     def of(self, run: int) -> Ints:
-        """All jobs of a run."""
+        """(J,) numbers in the table of a run's jobs."""
         return self._numbers[run]
 
     def forget(self, run: int) -> None:

@@ -15,13 +15,6 @@ from favano.types import Vector
 _LARGE = 1 << 20  # bytes, from which on a thread pays
 
 
-class _Copy(NamedTuple):
-    """A model on its way from a GPU to the host."""
-
-    model: Vector
-    arrived: torch.cuda.Event
-
-
 class _Hashing(NamedTuple):
     """A digest in the making.
 
@@ -40,7 +33,8 @@ class ModelDigests:
     def __init__(self) -> None:
         self._digests: list[str] = []
         self._hashing: deque[_Hashing] = deque()  # the models after these
-        self._copies: deque[_Copy] = deque()  # the models after those
+        # The models after those, on their way from a GPU to the host; the events say when they are.
+        self._copies: deque[tuple[Vector, torch.cuda.Event]] = deque()
 
     def add(self, model: Vector) -> None:
         """Note a model, which must not be changed afterwards."""
@@ -48,8 +42,8 @@ class ModelDigests:
             self._copies.append(_copied(model))
         else:
             self._begin(model)
-        while self._copies and self._copies[0].arrived.query():  # type: ignore[no-untyped-call]
-            self._begin(self._copies.popleft().model)
+        while self._copies and self._copies[0][1].query():  # type: ignore[no-untyped-call]
+            self._begin(self._copies.popleft()[0])
         while self._hashing and not self._hashing[0].thread.is_alive():
             self._digests += self._hashing.popleft().found
 
@@ -60,8 +54,8 @@ class ModelDigests:
     def all(self) -> list[str]:
         """The digests of all models so far; waits for them."""
         while self._copies:
-            self._copies[0].arrived.synchronize()
-            self._begin(self._copies.popleft().model)
+            self._copies[0][1].synchronize()
+            self._begin(self._copies.popleft()[0])
         while self._hashing:
             self._hashing[0].thread.join()
             self._digests += self._hashing.popleft().found
@@ -87,10 +81,10 @@ def model_digest(model: Tensor) -> str:
     return short_digest(model.detach().contiguous().view(torch.uint8).numpy().data)
 
 
-def _copied(model: Vector) -> _Copy:
+def _copied(model: Vector) -> tuple[Vector, torch.cuda.Event]:
     """Begin to copy a model to the host."""
     host = torch.empty(model.shape, dtype=model.dtype, pin_memory=True)
     host.copy_(model, non_blocking=True)
     arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
     arrived.record(torch.cuda.current_stream(model.device))
-    return _Copy(host, arrived)
+    return host, arrived

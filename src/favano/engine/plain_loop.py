@@ -7,7 +7,7 @@ refers to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import inf
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import torch
 
 from favano.aggregation.aggregator import NOBODY, Aggregator, Update
 from favano.aggregation.snapshot import Held, ResumePoint, Snapshot, Waiting
-from favano.engine.server_version import NOTHING, ServerVersion
+from favano.engine.server_version import NOTHING, LiveModels, ServerVersion
 from favano.engine.spread import ModelSpread, spread_of
 from favano.methods.method import S
 from favano.screening import finite_rows
@@ -64,10 +64,8 @@ class PlainLoop:
                 for client, steps, model, good in jobs_done:
                     run.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
-            steps = int(work.steps.sum())
-            yield ServerVersion(
-                run.version, self._server, self._refused, self, self.snapshot, steps
-            )
+            event = run.version, self._server, self._refused, self, self.snapshot
+            yield ServerVersion(*event, int(work.steps.sum()))
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -124,7 +122,7 @@ class PlainLoop:
         """Jobs get the newest version, or their client's own model; some begin only later."""
         run, version = self._run, self._run.version
         jobs, known = run.timeline.begun(version), run.timeline.known
-        read: Mapping[int, Vector] = NOTHING
+        read: dict[int, Vector] = {}
         if run.link is not None:
             jobs = run.link.in_order(jobs)
             readers = set(known.client[jobs[self._behind_codec(jobs)]].tolist())
@@ -181,13 +179,10 @@ class PlainLoop:
         held = self._at(time).model
         return self._stacked([held[who] for who in client.tolist()])
 
-    def spread(
-        self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
-    ) -> ModelSpread:
+    def spread(self, server: Vector, live: LiveModels = NOTHING, time: float = inf) -> ModelSpread:
         """Their distances from a server model."""
         held, parameters = self._at(time), self._run.layout.parameters
-        single = {client: held.model[client] for client in (*held.read, *self._own)}
-        single.update(live)
+        single = {client: held.model[client] for client in (*held.read, *self._own)} | {**live}
         version = np.array(held.version)
         return spread_of(single, version, held.model.__getitem__, server, parameters)
 

@@ -32,20 +32,6 @@ _MOST = 4096  # weights that are kept per run
 UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # an update without an answer
 
 
-class UpdateMetadata(NamedTuple):
-    """Client updates without their models, (k,) each."""
-
-    client: Ints
-    steps: Ints
-    staleness: Ints
-    rate: Floats
-    version: int
-
-    @property
-    def expected(self) -> None:
-        """Nobody measures steps in a simulation."""
-
-
 class WeightCache:
     """Computes the weights of a run's updates; those that were found before are not computed again.
 
@@ -62,18 +48,22 @@ class WeightCache:
         self._reads: dict[int, tuple[str, ...] | None] = {}
         self._kept: dict[tuple[object, ...], AggregationWeights] = {}
 
-    def __call__(self, state: State, about: UpdateMetadata) -> tuple[State, AggregationWeights]:
-        """The state after one update, whose model has no meaning, and the weights."""
-        k = len(about.client)
+    def __call__(self, state: State, updates: ClientUpdates) -> tuple[State, AggregationWeights]:
+        """The state after one update, whose model has no meaning, and the weights.
+
+        Args:
+            state: before it.
+            updates: k client updates as `unit_updates` makes them.
+        """
+        k = len(updates.client)
         if not k:
             return state, UNCHANGED
-        reads = self._reads.get(k, ())
+        reads, watched = self._reads.get(k, ()), _Watched(updates)
         if reads is None:
-            return self._applied(state, _Watched(about, k), k)
-        key = (k, *[_content(getattr(about, name)) for name in reads])
+            return self._applied(state, watched, k)
+        key = (k, *[np.asarray(getattr(updates, name)).tobytes() for name in reads])
         if (known := self._kept.get(key)) is not None:
             return state, known
-        watched = _Watched(about, k)
         after, weights = self._applied(state, watched, k)
         repeats = not watched.read or (k == 1 and "version" not in watched.read)
         if not isinstance(state, ModelState) or not repeats or len(self._kept) > _MOST:
@@ -97,22 +87,27 @@ class WeightCache:
         return after, AggregationWeights(*weights, self._own[k])
 
 
-def _content(value: object) -> object:
-    return value.tobytes() if isinstance(value, np.ndarray) else value
-
-
 class _Watched:
-    """Answers with unit vectors as models; records what is read beside these."""
+    """Client updates that record what is read of them beside their models."""
 
     weighted_delta = ClientUpdates.weighted_delta
 
-    def __init__(self, about: UpdateMetadata, updates: int) -> None:
-        self._about, self.read = about, set[str]()
-        _, self.start, self.end = _units(updates)
+    def __init__(self, updates: ClientUpdates) -> None:
+        self._updates, self.read = updates, set[str]()
+        self.start, self.end = updates.start, updates.end
 
     def __getattr__(self, name: str) -> object:
         self.read.add(name)
-        return getattr(self._about, name)
+        return getattr(self._updates, name)
+
+
+def unit_updates(
+    client: Ints, steps: Ints, staleness: Ints, rate: Floats, version: int
+) -> ClientUpdates:
+    """Client updates, (k,) each, with unit vectors as models; arguments as `ClientUpdates` has."""
+    _, start, end = _units(len(client))
+    models = cast(tuple[Stack, Stack], (start, end))
+    return ClientUpdates(client, steps, staleness, rate, version, *models)
 
 
 @cache
@@ -142,14 +137,12 @@ def new_servers(
     Returns:
         The models of the first chain, then those of the second, ...
     """
-    width = models.shape[1]
-    mixtures = [_mixture([[weights.server for weights in chain] for chain in chains], width)]
+    parts = [[[weights.server for weights in chain] for chain in chains]]
     if layout.buffers:
-        buffers = [[cast(Floats, weights.buffers) for weights in chain] for chain in chains]
-        mixtures.append(_mixture(buffers, width))
+        parts.append([[cast(Floats, weights.buffers) for weights in chain] for chain in chains])
     if layout.counters:
-        seen = [[np.ones_like(weights.server) for weights in chain] for chain in chains]
-        mixtures.append(_mixture(seen, width))
+        parts.append([[np.ones_like(weights.server) for weights in chain] for chain in chains])
+    mixtures = [_mixture(part, models.shape[1]) for part in parts]
     lengths = np.array([len(chain) for chain in chains])
     servers = weighted(models, np.stack(mixtures), layout).flatten(0, 1)
     if lengths.min() == lengths.max():

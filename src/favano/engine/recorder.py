@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -19,8 +19,10 @@ from favano.errors import require
 from favano.methods.method import S
 from favano.records import Row
 from favano.records.chain import link
-from favano.schedule import Schedule
+from favano.schedule import Schedule, check_progress_is_known, under_way
+from favano.timing import ClientSpeeds
 from favano.timing.ties import latest
+from favano.training import Trainer
 from favano.types import Floats, Ints, Vector
 
 _MOST = 10**7  # evaluations of a run
@@ -191,18 +193,17 @@ class Recorder(Generic[S]):
             self._rows.append(row._replace(digest=link(before, row)))
         return self._rows[first:]
 
-    def _unchained(self, first: int) -> list[Row]:
+    def _unchained(self, first: int) -> Iterator[Row]:
         """The numbers of each evaluation."""
         if self.count <= first:
-            return []
+            return
         measured = torch.stack(self._measured[first:]).tolist()
         plan, bits = self.run.schedule, self.run.message_bits
         work = self._all_work if self.run.timeline.complete else count_work(plan, self.times)
-        rows = []
         for number, (loss, *values, variance, potential) in enumerate(measured, first):
             whole = int(work.first_downloads[number])
             others = int(work.downloads[number]) - whole
-            row = Row(
+            yield Row(
                 seed=self.seed,
                 time=float(self.times[number]),
                 server_step=int(work.server_steps[number]),
@@ -215,8 +216,6 @@ class Recorder(Generic[S]):
                 potential=potential,
                 contributed_steps=int(work.contributed_steps[number]),
             )
-            rows.append(row)
-        return rows
 
     @cached_property
     def _all_work(self) -> Counters:
@@ -232,3 +231,17 @@ class Recorder(Generic[S]):
             return version >= self._versions[number]
         follows = version + 1
         return follows == timeline.updates or self.next_time < timeline.time(follows)
+
+
+def live_models(run: Aggregator[S], trainer: Trainer, fleet: ClientSpeeds, seed: int) -> Live:
+    """A function of time: the models of all busy clients, each trained up to that time."""
+    policy = run.method.policy()
+    check_progress_is_known(policy, fleet)
+
+    def at(time: float, held: ClientModelView) -> Mapping[int, Vector]:
+        now = under_way(run.timeline.known, policy, fleet, time=time, seed=seed)
+        start = run.starts(now.client, held.of(now.client, time))
+        end = trainer.train(start, replace(run.work(now.job), steps=now.steps))
+        return dict(zip(now.client.tolist(), end[:, : run.layout.size], strict=True))
+
+    return at

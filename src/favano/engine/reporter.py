@@ -89,13 +89,10 @@ class Reporter:
             self._reported[run], self._used_steps[run] = now, 0
             self._reports[run] += 1
             seen = (version, server, refused, clients, snapshot, steps, measured.get(run))
-            yield self._step(run, ServerVersion(*seen))
+            yield self.event(run, ServerVersion(*seen))
 
-    def failure(self, run: int, error: NonFiniteUpdate) -> Step:
-        """A run ends with an error."""
-        return self._step(run, error)
-
-    def _step(self, run: int, event: ServerVersion | NonFiniteUpdate) -> Step:
+    def event(self, run: int, event: ServerVersion | NonFiniteUpdate) -> Step:
+        """An event, with the steps that were made since the last one."""
         done, self._steps_done = self._steps_done, self._steps_done._replace(steps=0)
         return Step(run, event, done)
 
@@ -115,8 +112,6 @@ class Reporter:
         if scoring is None:
             return {}
         due = [run for run in runs if scoring.together(run, int(state.version[run]))]
-        if not due:
-            return {}
 
         def measure() -> list[Measurement]:
             servers, parameters = (
@@ -128,7 +123,7 @@ class Reporter:
             numbers = torch.cat([scoring.score(servers), distances], dim=1)
             return [Measurement(*row) for row in zip(numbers, servers, means, strict=True)]
 
-        return dict(zip(due, self._within_memory(measure), strict=True))
+        return dict(zip(due, self._within_memory(measure), strict=True)) if due else {}
 
     def _snapshot(self, run: int) -> Snapshot:
         """The run as it is now; only while its event is handled."""

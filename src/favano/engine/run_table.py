@@ -76,11 +76,10 @@ class RunTable:
         for run in runs:
             if self.clients.changing(run):
                 self.clients.reach(run, self.time(run))
-        for run, clients in refused.items():
-            self.clients.own[self.clients.first[run] + clients] = False
-        for run in runs:
             if not self.aggregators[run].timeline.complete:
                 self.add_jobs(run)
+        for run, clients in refused.items():
+            self.clients.own[self.clients.first[run] + clients] = False
 
     def close(self, run: int) -> None:
         """End a run: free its models and forget its jobs."""

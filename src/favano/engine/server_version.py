@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from torch import Tensor
 
@@ -12,7 +12,8 @@ from favano.aggregation import Snapshot
 from favano.engine.spread import ModelSpread
 from favano.types import Ints, Stack, Vector
 
-NOTHING: Mapping[int, Vector] = {}
+LiveModels: TypeAlias = Mapping[int, Vector]  # of clients in training
+NOTHING: LiveModels = {}
 
 
 class ClientModelView(Protocol):
@@ -29,9 +30,7 @@ class ClientModelView(Protocol):
     def of(self, client: Ints, time: float = inf) -> Stack:
         """The models of these clients."""
 
-    def spread(
-        self, server: Vector, live: Mapping[int, Vector] = NOTHING, time: float = inf
-    ) -> ModelSpread:
+    def spread(self, server: Vector, live: LiveModels = NOTHING, time: float = inf) -> ModelSpread:
         """Their distances from a server model; `live` ones replace those that clients hold."""
 
 

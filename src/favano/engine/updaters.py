@@ -13,20 +13,15 @@ from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
+import torch
 
-from favano.aggregation.aggregator import Update
+from favano.aggregation.aggregator import Aggregator, Update
+from favano.engine import products
 from favano.engine.dispatcher import Dispatcher
-from favano.engine.distances import inner_products, walk
-from favano.engine.products import (
-    AggregationWeights,
-    UpdateMetadata,
-    WeightCache,
-    new_own,
-    new_servers,
-    weighted,
-)
+from favano.engine.products import AggregationWeights, WeightCache
 from favano.engine.run_table import NewVersions, RunTable
-from favano.methods import State
+from favano.methods import ClientUpdates, State
+from favano.methods.arrays import units
 from favano.types import Floats, Ints, Stack
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
@@ -92,16 +87,54 @@ class ByDistances:
         jobs = np.concatenate([first, others])[:_LONGEST]
         at_hand = _model_rows(state, [run], [numbers[jobs]])
 
-        def products() -> tuple[Stack, Floats]:
+        def gather() -> tuple[Stack, Floats]:
             models = state.models.take(at_hand)
             state.models.reserve(len(jobs))
-            return models, inner_products(models[0, :, : state.layout.parameters])
+            given = models[0, :, : state.layout.parameters]
+            basis = torch.cat([given[:1], given[1:] - given[:1]]).double()
+            return models, (basis @ basis.T).cpu().numpy()
 
-        models, inner = self._within_memory(products)
+        models, inner = self._within_memory(gather)
         used, weights = walk(aggregator, jobs, inner, partial(self._due, run))
-        mixed = partial(weighted, models, weights[:, None], state.layout)
+        mixed = partial(products.weighted, models, weights[:, None], state.layout)
         (servers,) = self._within_memory(mixed)
         return NewVersions(run, numbers[np.concatenate(used)], state.models.keep(servers))
+
+
+def walk(
+    run: Aggregator[State], jobs: Ints, inner: Floats, due: Callable[[int], bool]
+) -> tuple[list[Ints], Floats]:
+    """Make updates as long as they use these jobs, at most up to a version that is due.
+
+    Args:
+        run: advances by these updates.
+        jobs: (j,) that are finished, those of the next update first.
+        inner: (k, k) inner products of the server model, and of the differences of j start models
+            and j end models from it.
+        due: whether a version is evaluated.
+
+    Returns:
+        The jobs of each update, and weights of these models in the new server models,
+        (parts, m, k), as `weighted` takes them.
+    """
+    models, place = units(inner), {job: number for number, job in enumerate(jobs.tolist())}
+    known, rate = run.timeline.known, run.rates[jobs]
+    client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
+    server, buffers, seen = models[0], models[0], np.eye(1, len(inner))[0]
+    used, versions = list[Ints](), []
+    while not used or not (run.over or due(run.version)):
+        wanted = run.timeline.jobs(run.version + 1)
+        if not all(job in place for job in wanted.tolist()):
+            break
+        at = np.array([place[job] for job in wanted.tolist()], dtype=np.int64)
+        start, end, stale = models[1 + at], models[1 + at + len(jobs)], run.version - base[at]
+        about = (client[at], steps[at], stale, rate[at], run.version + 1)
+        server, buffers = run.combine(server, buffers, ClientUpdates(*about, start, end))
+        seen[1 + at + len(jobs)] = 1.0
+        used.append(wanted)
+        versions.append(np.array([server, buffers, seen]))
+    parts = [True, run.layout.buffers > 0, run.layout.counters > 0]
+    return used, np.stack(versions, axis=1)[parts]
 
 
 class ByProducts:
@@ -149,8 +182,8 @@ class ByProducts:
 
         def product() -> tuple[Stack, list[tuple[Ints, Stack]]]:
             models = state.models.take(rows)
-            servers = new_servers(models, chains, state.layout)
-            own = new_own(models, [chain[0] for chain in chains], state.layout)
+            servers = products.new_servers(models, chains, state.layout)
+            own = products.new_own(models, [chain[0] for chain in chains], state.layout)
             state.models.reserve(len(servers) + sum(len(stack) for _, stack in own))
             return servers, own
 
@@ -174,8 +207,8 @@ class ByProducts:
             self._prepared.get(run, (-2, [])),
         )
         if version != aggregator.version:  # another updater may have made the version in between
-            about = _metadata(self._runs, run, self._runs.next_jobs[run])
-            known = [self._caches[run](aggregator.state, about)]
+            updates = _unit_updates(self._runs, run, self._runs.next_jobs[run])
+            known = [self._caches[run](aggregator.state, updates)]
             self._prepared[run] = aggregator.version, known
         return known
 
@@ -192,7 +225,7 @@ class ByProducts:
         due, own_models = self._due, aggregator.method.has("next_client_model")
         if due is None or state.any_non_finite or aggregator.nearly_over or own_models:
             return jobs
-        following = table.numbers(run, aggregator.timeline.jobs(first + 1))
+        following = table.of(run)[aggregator.timeline.jobs(first + 1)]
         if (table.end[following] < 0).any():  # as a rule
             return jobs
         places = aggregator.schedule.offsets[first : first + _LONGEST + 1]
@@ -203,16 +236,17 @@ class ByProducts:
         evaluated = (due(run, version) for version in range(first, first + len(ends) - 1))
         length = next((number for number, is_due in enumerate(evaluated, 1) if is_due), len(ends))
         for number, (begin, end) in enumerate(pairwise(ends[:length].tolist()), 1):
-            about = _metadata(state, run, jobs[begin:end], number)
-            known.append(self._caches[run](known[-1][0], about))
+            updates = _unit_updates(state, run, jobs[begin:end], number)
+            known.append(self._caches[run](known[-1][0], updates))
         return jobs[: ends[length - 1]]
 
 
-def _metadata(runs: RunTable, run: int, jobs: Ints, later: int = 0) -> UpdateMetadata:
+def _unit_updates(runs: RunTable, run: int, jobs: Ints, later: int = 0) -> ClientUpdates:
     """Client updates of a run's next update, or of one that many updates later."""
     table, version = runs.jobs, runs.aggregators[run].version + 1 + later
     stale = version - 1 - table.start_version[jobs]
-    return UpdateMetadata(table.who[jobs], table.steps[jobs], stale, table.rate[jobs], version)
+    who, steps, rate = table.who[jobs], table.steps[jobs], table.rate[jobs]
+    return products.unit_updates(who, steps, stale, rate, version)
 
 
 def _model_rows(runs: RunTable, which: Sequence[int], lists: Sequence[Ints]) -> Ints:
