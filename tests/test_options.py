@@ -41,7 +41,7 @@ class Oven(Options):
     times: tuple[PositiveTime, ...] = option((), "of each cake")
 
     def check(self) -> None:
-        require(not (self.mode == "grill" and self.fan), "fan", self.fan, "goes with mode=fan")
+        require(not (self.mode == "grill" and self.fan), "fan", self.fan, "requires mode=fan")
 
 
 def test_values_have_defaults_and_are_given_by_name() -> None:
@@ -128,7 +128,7 @@ def test_wrong_values_are_refused_in_one_sentence(key: str, value: object, rule:
 
 
 def test_values_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(BadInput, match="fan=True: goes with mode=fan"):
+    with pytest.raises(BadInput, match="fan=True: requires mode=fan"):
         Oven(mode="grill", fan=True)
 
 

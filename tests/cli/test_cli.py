@@ -205,7 +205,7 @@ def test_theory_steps(favano: Program) -> None:
         (["run", "--algorithm", "fedasync", "--mixing", "0"], "favano: mixing=0.0: need greater t"),
         (["run", "--deadline", "40"], "favano: deadline=40.0: is a key of methods with rounds, wh"),
         (["run", "--algorithm", "mine.py:Mine"], "favano: algorithm=mine.py:Mine: no such file: m"),
-        (["run", "--weight-bits", "3"], "favano: weight_bits=3: goes with quantise=luq"),
+        (["run", "--weight-bits", "3"], "favano: weight_bits=3: requires quantise=luq"),
         (["run", "--out", ""], "favano: out=: is empty; is a shell variable not set?"),
         (["compare", "--algorithms="], "favano: algorithms=: is empty; is a shell variable"),
         (["compare", "--set", "fedavg.label=favano", "--out", ""], "favano: out=: is empty"),
@@ -337,7 +337,7 @@ def test_a_codec_that_cannot_be_is_refused_and_one_that_fails_is_named(
 ) -> None:
     for arguments, message in (
         (("--codec", "lattice", "--codec-bits", "0"), "codec_bits=0: need greater than or equal"),
-        (("--codec-bits", "8"), "codec_bits=8: goes with a codec"),
+        (("--codec-bits", "8"), "codec_bits=8: requires a codec"),
     ):
         code, out, err = favano("run", *SHORT, *arguments, "--out", "r")
         assert (code, out) == (2, "")

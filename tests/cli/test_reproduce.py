@@ -104,7 +104,7 @@ def test_table_1_needs_no_data(favano: Program, tmp_path: Path) -> None:
         ),
         (["table-2", "--with", "horizon"], "favano: with=horizon: need KEY=VALUE"),
         (["table-2", "--with", "horizon=-1"], "favano: horizon=-1: need greater than 0"),
-        (["table-2", "--with", "precision=bf16"], "favano: precision=bf16: goes with lanes"),
+        (["table-2", "--with", "precision=bf16"], "favano: precision=bf16: requires lanes"),
         (["table-2", "--pue", "0.5"], "favano: pue=0.5: need 1 or more"),
     ],
 )

@@ -64,9 +64,9 @@ def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
         (("steps", "--algorithm", "fedavg"), "algorithm=fedavg: does not poll clients; the law"),
         (
             ("learning-rate", "--pilot", "--smoothness", "1"),
-            "smoothness=1.0: leave it out or --pilot, which estimates the constants",
+            "smoothness=1.0: remove it, or --pilot, which estimates the constants",
         ),
-        (("advise", "--pilot", "--growth", "2"), "growth=2.0: leave it out or --pilot"),
+        (("advise", "--pilot", "--growth", "2"), "growth=2.0: remove it, or --pilot"),
     ],
 )
 def test_bad_input_ends_with_one_sentence(

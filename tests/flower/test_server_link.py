@@ -226,7 +226,7 @@ def test_a_federation_goes_on_with_its_own_codec(tmp_path: Path) -> None:
     [
         ({"codec": "zip"}, "codec=zip: need lattice:BITS:SCALE"),
         ({"codec": "qsgd:1"}, "bits=1: need 2"),
-        ({"method": "quafl", "codec": "qsgd:8"}, "codec=qsgd:8: does not go with quafl"),
+        ({"method": "quafl", "codec": "qsgd:8"}, "codec=qsgd:8: is not for quafl"),
     ],
 )
 def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], sentence: str) -> None:

@@ -307,7 +307,7 @@ def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
     four = bound(Favano(weights="given", given_weights=(0.5, 0.5, 0.5, 0.5)), fleet)
     with pytest.raises(BadInput, match=r"given_weights=.*: need 1, 2, 3 numbers, found 4"):
         four.init(torch.zeros(1))
-    with pytest.raises(BadInput, match="weights=given: goes with given_weights"):
+    with pytest.raises(BadInput, match="weights=given: requires given_weights"):
         Favano(weights="given")
     with pytest.raises(BadInput, match="weights=empirical: has no effect with reweight=none"):
         Favano(weights="empirical", reweight="none")

@@ -89,7 +89,7 @@ def test_scaled_rates_and_the_default_buffer() -> None:
 
 
 def test_options_without_effect_are_refused() -> None:
-    with pytest.raises(BadInput, match="concurrency=5: goes with buffer_mode=concurrency"):
+    with pytest.raises(BadInput, match="concurrency=5: requires buffer_mode=concurrency"):
         FedBuff(buffer_mode="block", concurrency=5)
     with pytest.raises(BadInput, match="distinct=True: has no effect with buffer_mode=reset"):
         FedBuff(buffer_mode="reset", distinct=True)

@@ -249,7 +249,7 @@ def test_a_world_gives_policies_what_its_clock_says() -> None:
     assert context.rounds() == Rounds(selected=4, local_steps=5, interaction_time=2.0, deadline=9.0)
     assert context.buffered(buffer=3, local_steps=1).interaction_time == 2.0
     assert (context.clients, context.selected, context.local_steps) == (6, 4, 5)
-    with pytest.raises(BadInput, match="at_deadline=take: goes with a deadline"):
+    with pytest.raises(BadInput, match="at_deadline=take: requires a deadline"):
         ServerClock(at_deadline="take")
 
 

@@ -269,11 +269,11 @@ def test_a_network_without_such_layers_is_refused(network: nn.Module) -> None:
         ({"gradient_samples": 0}, "gradient_samples=0: need 1 or more"),
         (
             {"gradient_samples": 2, "quantised_gradients": "none"},
-            "gradient_samples=2: goes with quantised gradients",
+            "gradient_samples=2: requires quantised gradients",
         ),
         (
             {"gradient_levels": 8, "quantised_gradients": "none"},
-            "gradient_levels=8: goes with quantised gradients",
+            "gradient_levels=8: requires quantised gradients",
         ),
     ],
 )

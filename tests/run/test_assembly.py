@@ -134,7 +134,7 @@ def test_buffers_per_client_need_buffers() -> None:
     keys: Keys = {"selected": 2, "local_steps": 2, "horizon": 20.0, "buffers": "local"}
     fleet = favano.Fleet(clients=4)
     plain = favano.Problem(nn.Linear(3, 2), train=pair, test=pair, split="iid")
-    rule = "^buffers=local: has no effect on Linear, which has no buffers; leave it out$"
+    rule = "^buffers=local: has no effect on Linear, which has no buffers; remove it$"
     with pytest.raises(BadInput, match=rule):
         favano.simulate("favano", plain, fleet, **keys)
     normed = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))

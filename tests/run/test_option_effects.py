@@ -57,7 +57,7 @@ OTHERS: Mapping[str, object] = {
     "fast_fraction": 0.2,
 }
 
-# What an option goes with, so that it is tried where it is accepted.
+# What an option requires, so that it is tried where it is accepted.
 CONTEXT: Mapping[str, Mapping[str, object]] = {
     "server_optimiser_rate": {"server_optimiser": "adam"},
     "server_momentum": {"server_optimiser": "adam"},

@@ -84,7 +84,7 @@ def test_nothing_is_said_where_all_was_given(caplog: pytest.LogCaptureFixture) -
 
 @pytest.mark.parametrize("dataset", ["mnist", "digits"])
 def test_a_name_beside_own_data_is_refused(dataset: str) -> None:
-    with pytest.raises(BadInput, match=f"dataset={dataset}: own data were given; leave it out"):
+    with pytest.raises(BadInput, match=f"dataset={dataset}: own data were given; remove it"):
         favano.Problem(nn.Linear(5, 3), train=pair(60), test=pair(30), dataset=dataset)
 
 
@@ -460,7 +460,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": [(X, Y), (X[:, :3], Y)]},
      r"train\[1\]=torch.float32 \(3,\): need samples as those of client 0, torch.float32 \(5,\)$"),
     ({"train": [(X, Y), X]}, r"train\[1\]=Tensor: need a pair \(samples, targets\) of "),
-    ({"train": [(X, Y)], "split": "iid"}, "split=iid: train is a list per client; leave "),
+    ({"train": [(X, Y)], "split": "iid"}, "split=iid: train is a list per client; remove "),
     ({"train": (X, Y), "split": []}, r"split=\[\]: need a name, or a list with the numbers "),
     ({"train": (X, Y), "split": [[0, 1], ["a"]]}, r"split\[1\]=\['a'\]: need a name, or a list "),
     ({"train": (X, Y), "split": [[0, 1], [12]]},
@@ -549,7 +549,7 @@ def test_refused_in_one_sentence(given: dict[str, object], message: str) -> None
 @pytest.mark.parametrize("key", ["collate", "columns"])
 def test_what_is_for_own_data_is_refused(key: str) -> None:
     given = {"collate": failing, "columns": ("x", "y")}[key]
-    with pytest.raises(BadInput, match=rf"^{key}=.*: goes with train and test, your own data$"):
+    with pytest.raises(BadInput, match=rf"^{key}=.*: requires train and test, your own data$"):
         favano.Problem(dataset="digits", **{key: given})  # type: ignore[arg-type]
 
 

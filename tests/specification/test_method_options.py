@@ -87,7 +87,7 @@ def test_a_number_that_no_contact_depends_on_is_refused(
 ) -> None:
     with pytest.raises(BadInput) as refused:
         check_plan(complete(algorithm=algorithm, **options, **{key: value}))
-    rule = f"has no effect with {algorithm} and its options; leave it out"
+    rule = f"has no effect with {algorithm} and its options; remove it"
     assert str(refused.value) == f"{key}={value}: {rule}"
 
 
@@ -174,29 +174,29 @@ def test_a_file_is_refused_as_flags_are(tmp_path: Path) -> None:
     ("keys", "message"),
     [
         ({"algorithm": "fedbuff", "buffer_mode": "block", "concurrency": 3},
-         "concurrency=3: goes with buffer_mode=concurrency; in mode block all clients are at work"),
+         "concurrency=3: requires buffer_mode=concurrency; in mode block all clients are at work"),
         ({"algorithm": "fedbuff", "buffer_mode": "reset", "max_staleness": 3},
-         "max_staleness=3: has no effect with buffer_mode=reset; leave it out"),
+         "max_staleness=3: has no effect with buffer_mode=reset; remove it"),
         ({"reweight": "none", "weights": "empirical"},
          "weights=empirical: has no effect with reweight=none, which divides by nothing; "
-         "leave it out"),
+         "remove it"),
         ({"algorithm": "fedavg", "at_deadline": "take"},
-         "at_deadline=take: goes with a deadline"),
+         "at_deadline=take: requires a deadline"),
         ({"algorithm": "aafl", "arrival_weights": "mean", "sample_weights": True},
          "sample_weights=True: has no effect with arrival_weights=mean, which weighs all alike; "
-         "leave it out"),
+         "remove it"),
         ({"algorithm": "quafl", "server_averaging": False, "rate_scale": "none"},
          "rate_scale=none: has no effect with server_averaging=False, where nothing is scaled; "
-         "leave it out"),
+         "remove it"),
         ({"step_count": "literal", "interruption": "keep"},
          "interruption=keep: has no effect with step_count=literal, where steps have no duration; "
-         "leave it out"),
+         "remove it"),
         ({"step_count": "literal", "step_law": "exponential"},
          "step_law=exponential: has no effect with step_count=literal, which does not draw step "
-         "times; leave it out"),
+         "times; remove it"),
         ({"algorithm": "fedavg", "round_time": "mean", "step_law": "exponential"},
          "step_law=exponential: has no effect with round_time=mean, which does not draw step "
-         "times; leave it out"),
+         "times; remove it"),
         ({"step_law": "trace:x.csv", "fast_mean": 3.0},
          "fast_mean=3.0: has no effect with a trace, which says how fast each client is; "
          "remove it"),

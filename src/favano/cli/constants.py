@@ -40,7 +40,7 @@ def with_constants(command: Callable[..., None]) -> Callable[..., None]:
         asked = {name: cast("float | None", arguments.pop(name)) for name in _CONSTANTS}
         constants = {name: value for name, value in asked.items() if value is not None}
         for name, value in constants.items() if arguments.get("pilot") else ():
-            raise BadInput(name, value, "leave it out or --pilot, which estimates the constants")
+            raise BadInput(name, value, "remove it, or --pilot, which estimates the constants")
         command(problem=TheoryProblem(**constants), **arguments)
 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

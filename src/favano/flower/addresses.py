@@ -12,7 +12,7 @@ def check_address(address: str, *, secure: bool, insecure: bool) -> str:
     host, colon, port = address.rpartition(":")
     right = bool(host and colon) and port.isdecimal() and 0 < int(port) < 2**16
     require(right, "address", address, "need HOST:PORT")
-    rule = "goes with a root certificate or with insecure, not with both"
+    rule = "requires a root certificate or insecure, not both"
     require(not (secure and insecure), "insecure", insecure, rule)
     rule = "is another machine: need a root certificate (`favano keys`), or insecure for plaintext"
     require(secure or insecure or is_loopback(host), "address", address, rule)

@@ -19,9 +19,9 @@ def check_method(
     Spec(method, training=training)  # refuses what does not go together in a simulation either
     for key in _SIMULATED:
         if key in method.given:
-            rule = "is about simulated time, which a federation does not have; leave it out"
+            rule = "is about simulated time, which a federation does not have; remove it"
             raise BadInput(key, getattr(method, key), rule)
-    rule = f"does not go with {method.name}: only its clients know what they go on from"
+    rule = f"is not for {method.name}: only its clients know what they go on from"
     require(codec == "none" or not method.has("next_client_model"), "codec", codec, rule)
     if isinstance(policy, Buffered) and not policy.in_turn:
         _check_nothing_kept(method, training, buffers)

@@ -164,10 +164,10 @@ class AsyncStrategy:
         policy = self.bound.policy()
         polls, rounds = isinstance(policy, Polling), isinstance(policy, Rounds)
         require(not polls or self.tick is not None, "tick", None, "need seconds between two ticks")
-        rule = f"goes with methods that poll, not with {self.method.name}"
+        rule = f"requires a method that polls, not {self.method.name}"
         require(polls or self.tick is None, "tick", self.tick, rule)
         require(polls or not self.grace, "grace", self.grace, rule)
-        rule = f"goes with methods that have rounds, not with {self.method.name}"
+        rule = f"requires a method with rounds, not {self.method.name}"
         require(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
         Influence(policy, self.clients, self.influence)  # refuses a factor that cannot be

@@ -92,7 +92,7 @@ class SuperLink:
     def __post_init__(self) -> None:
         require(0 < self.port < 2**16, "port", self.port, "need 1..65535")
         require(self.port != self.inside, "inside", self.inside, "need another port than for nodes")
-        rule = "goes with no keys: with them, everything is encrypted"
+        rule = "is for servers without keys: with them, everything is encrypted"
         require(self.keys is None or not self.insecure, "insecure", self.insecure, rule)
         rule = (
             "is open to other machines: need keys (favano keys), or insecure, with which whoever "

@@ -38,7 +38,7 @@ class Aafl(Method[ModelState]):
     sample_weights: bool = option(False, "importance by samples")
 
     def check(self) -> None:
-        rule = "has no effect with arrival_weights=mean, which weighs all alike; leave it out"
+        rule = "has no effect with arrival_weights=mean, which weighs all alike; remove it"
         alike = self.arrival_weights == "mean"
         require(not (alike and self.sample_weights), "sample_weights", True, rule)
 

@@ -28,8 +28,8 @@ class ServerClock(Options):
 
     def check(self) -> None:
         late = self.deadline is not None or self.at_deadline == "drop"
-        require(late, "at_deadline", self.at_deadline, "goes with a deadline")
+        require(late, "at_deadline", self.at_deadline, "requires a deadline")
         counted = self.step_count != "durations"
         for name in ("interruption", "idle_in_interaction", "strict_ties") if counted else ():
             rule = f"has no effect with step_count={self.step_count}, where steps have no duration"
-            require(name not in self.given, name, getattr(self, name), f"{rule}; leave it out")
+            require(name not in self.given, name, getattr(self, name), f"{rule}; remove it")

@@ -52,11 +52,11 @@ class FedBuff(Method[ModelState]):
 
     def check(self) -> None:
         mode = self.buffer_mode
-        rule = f"goes with buffer_mode=concurrency; in mode {mode} all clients are at work"
+        rule = f"requires buffer_mode=concurrency; in mode {mode} all clients are at work"
         kept = mode == "concurrency" or self.concurrency is None
         require(kept, "concurrency", self.concurrency, rule)
         for name in ("distinct", "max_staleness", "flush_at_end") if mode == "reset" else ():
-            rule = "has no effect with buffer_mode=reset; leave it out"
+            rule = "has no effect with buffer_mode=reset; remove it"
             require(name not in self.given, name, getattr(self, name), rule)
 
     def policy(self) -> Buffered | Rounds:

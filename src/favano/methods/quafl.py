@@ -38,7 +38,7 @@ class Quafl(Method[ModelState]):
     )
 
     def check(self) -> None:
-        rule = "has no effect with server_averaging=False, where nothing is scaled; leave it out"
+        rule = "has no effect with server_averaging=False, where nothing is scaled; remove it"
         require(
             self.server_averaging or "rate_scale" not in self.given,
             "rate_scale",

@@ -112,7 +112,7 @@ class ServerOptions(Options):
         """Numbers go with an optimiser that has them."""
         for key, value in self.given.items():
             kinds = [name for name, numbers in _USUAL.items() if key in numbers]
-            rule = f"goes with server_optimiser={' or '.join(kinds)}"
+            rule = f"requires server_optimiser={' or '.join(kinds)}"
             require(not kinds or self.server_optimiser in kinds, key, value, rule)
 
     @property

@@ -53,10 +53,10 @@ Weights: TypeAlias = KnownSteps | Empirical | Measured
 
 def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
     """Refuse weights that nothing divides by, or that nobody gives."""
-    text = "goes with given_weights, one for all, each speed class or each client"
+    text = "requires given_weights, one for all, each speed class or each client"
     require(source != "given" or bool(given), "weights", source, text)
-    require(source == "given" or not given, "given_weights", list(given), "goes with weights=given")
-    text = "has no effect with reweight=none, which divides by nothing; leave it out"
+    require(source == "given" or not given, "given_weights", list(given), "requires weights=given")
+    text = "has no effect with reweight=none, which divides by nothing; remove it"
     require(rule != "none" or source == "exact", "weights", source, text)
 
 

@@ -200,7 +200,7 @@ def _check_keys(spec: Spec, method: AnyMethod) -> None:
             rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
             require(key in read, key, value, rule)
         elif key in OPEN_KEYS:
-            rule = f"has no effect with {spec.method.name} and its options; leave it out"
+            rule = f"has no effect with {spec.method.name} and its options; remove it"
             require(key in read, key, value, rule)
 
 
@@ -211,9 +211,9 @@ def _check_one_step(spec: Spec, longest: int) -> None:
         return
     heavy = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
     useless = heavy and training.optimiser_state == "fresh"
-    rule = "has no effect in jobs of one step; need optimiser_state=kept, or leave it out"
+    rule = "has no effect in jobs of one step; need optimiser_state=kept, or remove it"
     require(not useless, "momentum", training.momentum, rule)
-    rule = "has no effect in jobs of one step, which pull from where they are; leave it out"
+    rule = "has no effect in jobs of one step, which pull from where they are; remove it"
     require(not chosen.get("proximal"), "proximal", training.proximal, rule)
     rule = "has no effect in jobs of one step, whose clients hold what they began with; need start"
     require(spec.run.variance == "start", "variance", spec.run.variance, rule)

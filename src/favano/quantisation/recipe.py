@@ -58,7 +58,7 @@ class Recipe:
         )
         require(samples >= 1, "gradient_samples", samples, "need 1 or more")
         drawn = self.quantised_gradients != "none"
-        rule = "goes with quantised gradients"
+        rule = "requires quantised gradients"
         require(drawn or levels == LEVELS[0], "gradient_levels", levels, rule)
         require(drawn or samples == 1, "gradient_samples", samples, rule)
 

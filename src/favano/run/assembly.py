@@ -71,7 +71,7 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
 def _check_buffers(spec: Spec, flat: FlatModel) -> None:
     """Refuse statistics per client of a network that has none."""
     buffers, name = spec.run.buffers, type(flat.module).__name__
-    rule = f"has no effect on {name}, which has no buffers; leave it out"
+    rule = f"has no effect on {name}, which has no buffers; remove it"
     require(buffers == "average" or flat.layout.buffers > 0, "buffers", buffers, rule)
 
 

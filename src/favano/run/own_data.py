@@ -40,7 +40,7 @@ _NUMBERS = (
     "need arrays of numbers of a type that PyTorch has; if the classes are words, number them, "
     "alike in train and test"
 )
-_MASKED = "need numbers everywhere: fill in what is masked, or leave those samples out"
+_MASKED = "need numbers everywhere: fill in what is masked, or remove those samples"
 _WIDE = (torch.uint16, torch.uint32, torch.uint64)  # PyTorch picks no rows of these types
 
 
@@ -72,7 +72,7 @@ def read_data(problem: Problem) -> OwnData:
     """The data of a problem; whatever does not fit together is refused."""
     split = problem.split if isinstance(problem.split, str) else ""
     reader = _Reader(problem.collate, problem.columns, split)
-    rule = "is for data sets that have columns, without collate; leave it out"
+    rule = "is for data sets that have columns, without collate; remove it"
     if problem.columns is not None:
         named = _has_columns(problem.train) or _has_columns(problem.test)
         require(named and problem.collate is None, "columns", problem.columns, rule)

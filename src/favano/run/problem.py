@@ -91,11 +91,11 @@ class Problem:
     def __post_init__(self) -> None:
         for name, other in (("train", "test"), ("test", "train")):
             given = getattr(self, name) is not None or getattr(self, other) is None
-            require(given, name, "None", f"goes with {other}: give both or neither")
+            require(given, name, "None", f"requires {other}: give both or neither")
         if self.train is not None:
             require(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
-            require(named, "dataset", self.dataset, "own data were given; leave it out")
+            require(named, "dataset", self.dataset, "own data were given; remove it")
             unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
             for key, default in unused.items():
                 value = getattr(self, key)
@@ -106,9 +106,9 @@ class Problem:
             require(self.dataset != OWN, "dataset", OWN, rule)
             for key in ("collate", "columns"):
                 value = getattr(self, key)
-                require(value is None, key, value, "goes with train and test, your own data")
+                require(value is None, key, value, "requires train and test, your own data")
         dealt = is_by_client(self.train, self.collate) and self.split is not None
-        rule = "train is a list per client; leave it out, or give collate= for a list of samples"
+        rule = "train is a list per client; remove it, or give collate= for a list of samples"
         require(not dealt, "split", _in_short(self.split), rule)
         rule = "need a network or a function that makes one; data sets by name go to dataset="
         require(self.model is None or callable(self.model), "model", self.model, rule)

@@ -28,5 +28,5 @@ def check_keys(spec: Spec) -> None:
     simulated, asked = simulated_keys(), spec.as_given or spec
     for part in _KEYS:
         for key, value in getattr(asked, part).given.items():
-            rule = "is a key of simulations, which a federation does not have; leave it out"
+            rule = "is a key of simulations, which a federation does not have; remove it"
             require(key not in simulated, key, value, rule)

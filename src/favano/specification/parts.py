@@ -235,25 +235,25 @@ class TrainingPart(Options):
         if self.recipe is None:
             for name in Recipe.__dataclass_fields__:
                 value = getattr(self, name)
-                require(value is None, name, value, "goes with quantise=luq")
+                require(value is None, name, value, "requires quantise=luq")
 
     def _check_optimiser(self) -> None:
         adam = self.optimiser != "sgd"
         for name in ("beta2", "epsilon"):
             value = getattr(self, name)
-            require(adam or value is None, name, value, "goes with optimiser=adam or adamw")
+            require(adam or value is None, name, value, "requires optimiser=adam or adamw")
         steady = not adam and bool(self.momentum)
-        rule = "goes with optimiser=sgd and a momentum"
+        rule = "requires optimiser=sgd and a momentum"
         require(not self.nesterov or steady, "nesterov", self.nesterov, rule)
         fresh = self.optimiser_state == "fresh"
-        rule = "goes with a momentum, optimiser=adam or adamw; plain SGD has no state"
+        rule = "requires a momentum, optimiser=adam or adamw; plain SGD has no state"
         require(fresh or adam or steady, "optimiser_state", self.optimiser_state, rule)
 
     def _check_schedule(self) -> None:
         steady, length, over = self.rate_schedule == "constant", self.rate_length, self.rate_over
-        rule = "goes with a rate_schedule"
+        rule = "requires a rate_schedule"
         require(not steady or length is None, "rate_length", length, rule)
-        rule = "goes with a rate_schedule or a warm_up"
+        rule = "requires a rate_schedule or a warm_up"
         require(over == "time" or not steady or self.warm_up > 0, "rate_over", over, rule)
         rule = "need rate_length, the number of a client's steps until the end of the schedule"
         require(over == "time" or steady or length is not None, "rate_over", over, rule)
@@ -332,9 +332,9 @@ class RunPart(Options):
         for_cpu = self.kernels == "auto" or self.device == "cpu"
         require(for_cpu, "kernels", self.kernels, f"need auto with device={self.device}")
         bits, scale, dither = self.codec_bits, self.codec_scale, self.codec_dither
-        require(bits is None or self.codec != "none", "codec_bits", bits, "goes with a codec")
+        require(bits is None or self.codec != "none", "codec_bits", bits, "requires a codec")
         lattice = self.codec == "lattice"
-        require(scale is None or lattice, "codec_scale", scale, "goes with codec=lattice")
-        require(not dither or lattice, "codec_dither", dither, "goes with codec=lattice")
+        require(scale is None or lattice, "codec_scale", scale, "requires codec=lattice")
+        require(not dither or lattice, "codec_dither", dither, "requires codec=lattice")
         rule = "need 2..32 for codec=qsgd, one of them is the sign"
         require(bits != 1 or self.codec != "qsgd", "codec_bits", bits, rule)

@@ -120,7 +120,7 @@ def _with_codec(run: RunPart) -> RunPart:
 def _check_lanes(spec: Spec) -> None:
     stacked = spec.run.device != "cpu" and spec.problem.batch_order == "epoch"
     lanes = stacked and spec.run.engine == "lanes"
-    rule = "goes with lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
+    rule = "requires lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
     require(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
     rule, grows = f"need none with {spec.method.name}, whose schedule grows", spec.method.grows
     require(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)

@@ -55,7 +55,7 @@ class Spec:
         for key, drawn in (("step_count", "durations"), ("round_time", "sum")):
             value = getattr(self.clock, key)
             unread = value not in (drawn, "one-draw") and "step_law" in self.fleet.given
-            rule = f"has no effect with {key}={value}, which does not draw step times; leave it out"
+            rule = f"has no effect with {key}={value}, which does not draw step times; remove it"
             require(not unread, "step_law", self.fleet.step_law, rule)
         optimiser, beyond = self.training.local_optimiser, self.beyond_theorem
         if beyond is not None:

@@ -128,7 +128,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
     """
     rule = "its jobs depend on the models, so that the work of a sample is not known"
     require(not spec.method.grows, "algorithm", spec.method.name, rule)
-    rule = "bench compares the plain loop with lanes; leave it out"
+    rule = "bench compares the plain loop with lanes; remove it"
     require(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
     systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
     pilots = [_pilot(system, effort.seconds) for system in systems]
