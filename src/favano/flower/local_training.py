@@ -36,14 +36,7 @@ class LocalTraining:
 
     def rule(self, *, corrected: bool = False) -> LocalRule:
         """The direction of a client's steps."""
-        method = self.method
-        return LocalRule(
-            proximal=self.training.proximal or 0.0,
-            corrected=corrected,
-            memory=0 if method is None else method.memory,
-            step=None if method is None else method.local_step,
-            optimiser=self.training.local_optimiser,
-        )
+        return self.training.local_rule(self.method, corrected=corrected)
 
 
 def check_training(training: TrainingPart, *, learning_rate: float, local_steps: int) -> None:

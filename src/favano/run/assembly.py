@@ -38,7 +38,6 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
         initial: the model that the run starts with.
     """
     spec, method = planned.spec, planned.method
-    optimiser = spec.training.local_optimiser
     task = make_task(spec, planned.seed, planned.fleet, samples)
     judged = samples.loss is functional.cross_entropy or accuracy in samples.metrics.values()
     check_fit(flat, task, samples.classes if judged else 0)
@@ -54,17 +53,12 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
         non_finite=spec.run.non_finite,
         buffers=spec.run.buffers,
         link=_link(planned, flat),
-        kept=optimiser.kept,
+        kept=spec.training.local_optimiser.kept,
         server=spec.server.optimiser,
         robust=spec.server.robust_rule,
     )
-    rule = LocalRule(
-        proximal=spec.training.proximal or 0.0,
-        corrected=method.corrects,
-        memory=method.memory,
-        step=spec.method.local_step if method.memory else None,
-        optimiser=optimiser,
-    )
+    # The method of the specification, not this seed's: lanes of all seeds then share one rule.
+    rule = spec.training.local_rule(spec.method, corrected=method.corrects)
     return Assembled(task, aggregator, rule)
 
 

@@ -33,7 +33,7 @@ from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, required, steps_of
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.training import FlatModel, LoopTrainer, Task, Work, check_fit
 from favano.types import Buffers, Ints, Stack, Vector
 
 Places: TypeAlias = Mapping[tuple[int, int], int]
@@ -214,14 +214,8 @@ def _trainer(
     network = initial_module(named_model(spec, samples), seed)
     flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
     check_fit(flat, task, samples.classes)
-    rule_of_steps = LocalRule(
-        proximal=spec.training.proximal or 0.0,
-        corrected=method.corrects,
-        memory=method.memory,
-        step=method.local_step if method.memory else None,
-        optimiser=spec.training.local_optimiser,
-    )
-    return LoopTrainer(flat, task, rule_of_steps), places
+    local_rule = spec.training.local_rule(method, corrected=method.corrects)
+    return LoopTrainer(flat, task, local_rule), places
 
 
 def shares_of(trace: ContactTrace) -> tuple[Ints, Places]:

@@ -17,6 +17,7 @@ from favano.data.batches import Order as BatchOrder
 from favano.data.catalogue import NAMES
 from favano.data.partition import check_split
 from favano.errors import require
+from favano.methods import AnyMethod
 from favano.methods.accumulation import Accumulation
 from favano.options import (
     LIMIT,
@@ -40,6 +41,7 @@ from favano.quantisation.recipe import (
     Recipe,
 )
 from favano.timing import Order, Rounding
+from favano.training.local_rule import LocalRule
 from favano.training.optimisers import USUAL, Optimiser, OptimiserName, OptimiserState
 from favano.training.rate_schedule import RateOver, RateRule, parse_rates, rate_factors
 from favano.types import Buffers, Floats, Ints, KernelChoice, NonFinite, Precision
@@ -274,6 +276,17 @@ class TrainingPart(Options):
             clip=self.clip,
             state=self.optimiser_state,
         )
+
+    def local_rule(self, method: AnyMethod | None, *, corrected: bool) -> LocalRule:
+        """The direction of a client's steps.
+
+        Args:
+            method: its clients may keep vectors of their own; None: they keep none.
+            corrected: whether jobs come with a correction of their gradients.
+        """
+        memory = 0 if method is None else method.memory
+        step = None if method is None or not memory else method.local_step
+        return LocalRule(self.proximal or 0.0, corrected, memory, step, self.local_optimiser)
 
     @property
     def accumulation(self) -> Accumulation:
