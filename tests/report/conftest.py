@@ -152,7 +152,5 @@ def compared(tmp_path: Path, write: Writer) -> Path:
     add_participation(parent / "fedavg", 0.5)
     write(parent / "fedbuff", {"algorithm": "fedbuff", "seeds": 2}, [[0.1, 0.9]], "partial")
     (parent / "quafl").mkdir()
-    (parent / "quafl" / "spec.toml").write_text(
-        '[run]\nseeds = 2\n[[method]]\nname = "quafl"\n'
-    )
+    (parent / "quafl" / "spec.toml").write_text('[run]\nseeds = 2\n[[method]]\nname = "quafl"\n')
     return parent

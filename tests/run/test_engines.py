@@ -66,8 +66,9 @@ def test_the_models_of_runs_that_have_ended_are_freed_at_once(
     class Watched(Engine):
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **options)
-            stack = getattr(self._lanes, "_stack", self)
-            kept.extend(map(weakref.ref, (self, self._rows, self._lanes, stack)))
+            lanes = self._dispatcher._lanes
+            stack = getattr(lanes, "_stack", self)
+            kept.extend(map(weakref.ref, (self, self._runs.models, lanes, stack)))
 
     monkeypatch.setattr(engines, "_steps", steps)
     monkeypatch.setattr(engines, "Engine", Watched)
