@@ -238,7 +238,7 @@ def test_drawing_a_page_does_not_load_torch(tmp_path: Path) -> None:
     who = Participation(0, 1, (Speed("fast", 1, 1, 5, 1.0),), clients, staleness)
     summary = Summary(status="complete", runs=(run_record("favano", row, "complete"),))
     contents = {
-        SPEC: 'algorithm = "favano"\nhorizon = 10.0\nseeds = 1\n',
+        SPEC: '[[method]]\nname = "favano"\n[run]\nhorizon = 10.0\nseeds = 1\n',
         HISTORY: history_to_csv([row]),
         SUMMARY: summary_to_json(summary),
         PARTICIPATION: participation_to_json(who),

@@ -71,7 +71,7 @@ def test_several_keys_are_used_when_none_suffices(tmp_path: Path, write: Writer)
         spec = {"algorithm": "favano", "local_steps": steps, "fast_fraction": fast}
         write(tmp_path / f"{steps}-{fast}", spec, [[0.1, 0.2, 0.3]], "complete")
     titles = [result.title for result in collect([tmp_path])]
-    assert titles[0] == "FAVANO (local steps 10, fast fraction 0.25)"
+    assert titles[0] == "FAVANO (fast fraction 0.25, local steps 10)"
     assert len(set(titles)) == 3
 
 
