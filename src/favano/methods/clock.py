@@ -13,14 +13,18 @@ class ServerClock(Options):
     selected: Count | None = option(
         None, "clients contacted per server step", otherwise="by data set", symbol="s"
     )
-    waiting_time: Time = option(4.0, "time between two interactions of the server", symbol="V")
-    interaction_time: Time = option(3.0, "time of an interaction", symbol="I")
-    interruption: Interruption = option("redraw", "polling: the step that a contact interrupts")
-    starts_at_zero: bool = option(False, "polling: first contact at time 0")
-    idle_in_interaction: bool = option(False, "polling: clients idle during interactions")
-    strict_ties: bool = option(False, "polling: a step that ends at a contact is lost")
-    overrun: bool = option(False, "polling: with the first contact past the horizon")
-    step_count: StepCount = option("durations", "polling: by durations, or E drawn as printed")
+    waiting_time: Time = option(4.0, "time between two communications", symbol="V")
+    interaction_time: Time = option(3.0, "time of a communication", symbol="I")
+    interruption: Interruption = option(
+        "redraw", "polling methods: an interrupted step is drawn anew, resumed, or repeated"
+    )
+    starts_at_zero: bool = option(False, "polling methods: first contact at time 0")
+    idle_in_interaction: bool = option(False, "polling methods: clients idle during communications")
+    strict_ties: bool = option(False, "polling methods: a step that ends at a contact is lost")
+    overrun: bool = option(False, "polling methods: with the first contact past the horizon")
+    step_count: StepCount = option(
+        "durations", "polling methods: steps by durations, or drawn as in the paper's text"
+    )
     round_time: RoundTime = option("sum", "rounds: how their length is drawn")
     deadline: PositiveTime | None = option(None, "rounds: longest wait for clients")
     at_deadline: AtDeadline = option("drop", "rounds: drop late clients, or take their steps")

@@ -50,11 +50,12 @@ class Favano(Method[FavanoState]):
     title, plot_style, linear = "FAVANO", 0, True
 
     reweight: Reweight = option(
-        "stochastic", "how deltas are divided by steps", symbol="alpha", source="the paper's runs"
+        "stochastic",
+        "divide deltas by steps made, or expected",
+        symbol="alpha",
+        source="the paper's runs",
     )
-    weights: WeightSource = option(
-        "exact", "source of P(E > 0) and E[min(E, K)]; federations measure them"
-    )
+    weights: WeightSource = option("exact", "where the distribution of a client's steps comes from")
     given_weights: tuple[PositiveTime, ...] = option(
         (), "one for all, per speed class (fast first) or per client"
     )

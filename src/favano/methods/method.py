@@ -20,10 +20,15 @@ from favano.types import Floats, Ints, Stack, Vector
 
 
 class Expected(NamedTuple):
-    """What the server expects of clients' steps, (k,) each, where it measures them."""
+    """What a real deployment expects of the local steps E that clients have made when asked.
 
-    positive: Floats  # P(E > 0)
-    mean: Floats  # E[min(E, K)]
+    Args:
+        positive: (k,) P(E > 0).
+        mean: (k,) the mean of min(E, K), with at most K local steps per client update.
+    """
+
+    positive: Floats
+    mean: Floats
 
 
 @dataclass(frozen=True)
@@ -35,11 +40,11 @@ class ClientUpdates:
         steps: (k,) local steps made, X.
         staleness: (k,) server steps made since the client's start model.
         rate: (k,) step size of the local steps.
-        version: number of the server model to be made: 0 at the first server step.
+        version: number of server steps made before this one.
         start: (k, P) models that the clients started from.
         end: (k, P) models that they arrived at; the delta of a client is end - start.
-        expected: what a federation's server expects of these clients' steps; None in simulations,
-            where the law of the steps is known.
+        expected: what a real deployment expects of these clients' steps; None in simulations,
+            where their distribution is known.
     """
 
     client: Ints
@@ -86,14 +91,15 @@ class Method(Options, ABC, Generic[S]):
     A method is one class in one file: its options, whom the server asks and when (`policy`), and
     how the server aggregates what they send (`aggregate`). The other hooks have a standard
     behaviour and are written only where a method differs. All of them are pure: same inputs, same
-    outputs, inputs untouched. Models are flat vectors of P parameters. `self.context` says what is
+    outputs, inputs untouched. Models are flat tensors of P parameters, a `Stack` has one per row. A
+    *job* is the local training of one client from one start model. `self.context` says what is
     known of the run: clients, speeds, K, samples per client.
 
     Class attributes declare the rest: `name` on the command line and `title` in print (by default
     both follow from the class), `linear` if `aggregate` is linear in all models involved,
     `distances` if it is a sum of models with weights that depend on nothing of the models but
-    `norm()` of their differences, `memory` as the number of vectors that a client keeps from job
-    to job, and `suggests`, defaults of local training that belong to the method.
+    the Euclidean `norm` of their differences, `memory` as the number of vectors that a client keeps
+    from job to job, and `suggests`, defaults of local training that belong to the method.
     """
 
     name: ClassVar[str] = ""
@@ -240,7 +246,7 @@ class Method(Options, ABC, Generic[S]):
         return bound
 
     def job_rates(self, schedule: Schedule) -> Floats:
-        """The factors of `rates`, or a refusal."""
+        """The factors of `rates`; raises BadInput if they are none."""
         with self.hook("rates"):
             factors: object = self.rates(schedule)
         shape = (len(schedule.client),)
@@ -252,12 +258,12 @@ class Method(Options, ABC, Generic[S]):
         return factors
 
     @contextmanager
-    def hook(self, name: str, *others: type[Exception]) -> Iterator[None]:
-        """An error in a hook is the method's, and names the hook; `others` are not."""
+    def hook(self, name: str, *passing: type[Exception]) -> Iterator[None]:
+        """An exception in a hook becomes BadInput with its name; `passing` ones do not."""
         try:
             yield
         except Exception as error:
-            if isinstance(error, (BadInput, *others)):
+            if isinstance(error, (BadInput, *passing)):
                 raise
             raise BadInput("method", self.name, f"{name} raises {format_error(error)}") from error
 

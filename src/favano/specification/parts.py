@@ -84,7 +84,7 @@ class ProblemPart(Options):
         otherwise=BY_DATA_SET,
     )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
-    batch_order: BatchOrder = option("epoch", "order of a client's samples")
+    batch_order: BatchOrder = option("epoch", "epoch by epoch, one stream, or with replacement")
     normalise: bool = option(False, "scale images to mean 0 and standard deviation 1")
     holdout: Whole = option(0, "hold out N training samples, and test on these")
     data_fraction: PositiveUnitInterval = option(1.0, "fraction of the training samples to use")
@@ -100,10 +100,12 @@ class Fleet(Options):
     slow_mean: PositiveTime = option(16.0, "mean step time of slow clients")
     step_law: str = option(
         "geometric",
-        "geometric, exponential, deterministic, lognormal[:SPREAD], or trace:FILE, a CSV with "
-        "the columns client and duration",
+        "distribution of step times: geometric, exponential, deterministic, lognormal[:SIGMA], or "
+        "trace:FILE, a CSV with the columns client and duration",
     )
-    speed_rounding: Rounding = option("nearest", "rounding of the number of fast clients")
+    speed_rounding: Rounding = option(
+        "nearest", "count of fast clients: nearest, or slow ones rounded up"
+    )
     speed_order: Order = option("random", "which clients are slow")
 
     def check(self) -> None:
@@ -155,10 +157,10 @@ class TrainingPart(Options):
         None, "client learning rate", otherwise=BY_DATA_SET, symbol="eta"
     )
     local_steps: Count | None = option(
-        None, "local steps per job, at most", otherwise=BY_DATA_SET, symbol="K"
+        None, "local steps per client update, at most", otherwise=BY_DATA_SET, symbol="K"
     )
     local_steps_unit: Literal["steps", "epochs"] = option(
-        "steps", "what K counts: steps, or epochs of N/n samples"
+        "steps", "unit of K: steps, or epochs of samples/clients"
     )
     rate_decay: bool = option(False, "half the rate from 60 % of the time, a tenth from 80 %")
     rate_schedule: RateRule = option(
@@ -189,9 +191,9 @@ class TrainingPart(Options):
     )
     proximal: Rate | None = option(
         None,
-        "FedProx coefficient mu",
+        "FedProx coefficient",
         otherwise="0, or the method's",
-        symbol="rho",
+        symbol="mu",
     )
     quantise: Literal["none", "luq"] = option("none", "low-precision training, as in FAVANO[QNN]")
     weight_bits: int | None = option(
@@ -321,9 +323,9 @@ class RunPart(Options):
         "test", "the test set, each client's samples, or both"
     )
     variance: Literal["start", "live"] = option(
-        "start", "models of the variance: at start, or in training"
+        "start", "variance of client models: at start, or in training"
     )
-    track_bound: bool = option(False, "measure ||grad f(mu)||^2 and the theorem's constants")
+    track_bound: bool = option(False, "record ||grad f||^2 at the mean model, and its bound")
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
     non_finite: NonFinite = option("stop", "client updates with NaN: stop, or drop them")
     codec: Literal["none", "lattice", "min-max", "qsgd"] = option("none", "compression of messages")
