@@ -24,7 +24,7 @@ from measurement import Document, heading, shown, spread, write
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from favano.engine import Step
+from favano.engine import RunEvent
 from favano.run import engines, runner
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
@@ -55,7 +55,7 @@ class Idle(LaneStack):
 @contextmanager
 def idle_lanes(
     flat: FlatModel, runs: Sequence[SeedRun], group: engines.Group, workers: int | None
-) -> Iterator[Iterator[Step]]:
+) -> Iterator[Iterator[RunEvent]]:
     lanes = StackLanes(Idle(flat, [run.trainer for run in runs], LANES))
     yield engines.on_stacks(runs, lanes, engines.MemoryShare(len(runs), 64, 0))
 

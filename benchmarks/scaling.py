@@ -99,7 +99,7 @@ def measure(clients: int, updates: int, selected: int, train: bool) -> Sample:
     trainer = (LoopTrainer if train else Idle)(model, task, LocalRule())
     runs, kept = Engine([aggregator], SerialLanes([trainer])), 0
     with one_thread():
-        for _ in runs.steps(at_once=1):
+        for _ in runs.events(at_once=1):
             kept = runs.kept
     return Sample(
         updates=schedule.updates,

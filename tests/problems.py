@@ -121,7 +121,7 @@ def server_models(
     """The server model before the first update and after each one."""
     aggregator = make_aggregator(method, schedule, initial, rate)
     trainer = trainer_of(method, problem, len(initial))
-    return [event.server for event in PlainLoop(aggregator, trainer).moments()]
+    return [event.server for event in PlainLoop(aggregator, trainer).events()]
 
 
 NO_MODELS = torch.empty(0)

@@ -44,7 +44,7 @@ def run_of(
     rates = np.full(len(schedule.client), 0.1)
     layout = Layout(parameters=4, buffers=0, counters=0)
     aggregator = Aggregator(method, schedule, layout, rates, initial, non_finite=non_finite)
-    moments = list(PlainLoop(aggregator, Poisoned()).moments())
+    moments = list(PlainLoop(aggregator, Poisoned()).events())
     return [m.server for m in moments], [m.refused.tolist() for m in moments]
 
 
@@ -149,7 +149,7 @@ def test_a_client_whose_answer_is_refused_forgets() -> None:
     aggregator = Aggregator(method, schedule, layout, rates, start_model(), non_finite="skip")
     done: dict[int, int] = {}
     refused = 0
-    for event in PlainLoop(aggregator, Remembers()).moments():
+    for event in PlainLoop(aggregator, Remembers()).events():
         if event.version < 0:
             continue
         who = schedule.client[aggregator.timeline.jobs(event.version)]

@@ -72,8 +72,8 @@ def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     method, schedule = build(name)
     trainer = trainer_of(method, quadratics(CLIENTS), 4)
     aggregator = linked(method, schedule, codec)
-    coded = [event.server for event in PlainLoop(aggregator, trainer).moments()]
-    exact = [m.server for m in PlainLoop(linked(method, schedule, None), trainer).moments()]
+    coded = [event.server for event in PlainLoop(aggregator, trainer).events()]
+    exact = [m.server for m in PlainLoop(linked(method, schedule, None), trainer).events()]
     assert all(close(a, b, 1e-6) for a, b in zip(coded, exact, strict=True))
     assert not torch.equal(coded[-1], exact[-1])
     assert aggregator.link is not None
@@ -90,7 +90,7 @@ def test_quafl_as_its_algorithm_is_printed(codec: Codec) -> None:
     contacts = [0] * 10
     wrapped = 0
     aggregator = linked(method, schedule, codec)
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         if event.version < 0:
             continue
         read = []
@@ -119,7 +119,7 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
     handed = [server] * 10
     contacts = [0] * 10
     aggregator = linked(method, schedule, codec)
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         if event.version < 0:
             continue
         jobs = aggregator.timeline.jobs(event.version)
@@ -146,7 +146,7 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     """Of a network with BatchNorm statistics."""
     problem = Problem(name, 1, codec=codec)
     with one_thread():
-        steps = Engine([problem.aggregator()], shuffled([problem], 20)).steps(at_once=1)
+        steps = Engine([problem.aggregator()], shuffled([problem], 20)).events(at_once=1)
         (moments,) = seen_of(steps, 1)
     same(moments, problem.alone)
     assert not torch.equal(moments[-1].server, Problem(name, 1).alone[-1].server)
@@ -164,7 +164,7 @@ def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
         method = renumbered(spec, numbers)
         schedule = make_schedule(spec, method, 0)
         aggregator = linked(method, schedule, MinMax(bits=3), method.context.fleet.streams)
-        trained = PlainLoop(aggregator, trainer_of(method, problem, 4)).moments()
+        trained = PlainLoop(aggregator, trainer_of(method, problem, 4)).events()
         histories.append([event.server for event in trained])
     assert all(torch.equal(a, b) for a, b in zip(*histories, strict=True))
 
@@ -178,7 +178,7 @@ def rows_of(codec: Codec | None) -> tuple[list[int], list[int]]:
     aggregator = linked(method, schedule, codec)
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 0, times, lambda model: torch.zeros(2))
-    for event in PlainLoop(aggregator, quadratics(3)).moments():
+    for event in PlainLoop(aggregator, quadratics(3)).events():
         recorder.observe(event)
     seen = recorder.rows()
     return [row.bits_up for row in seen], [row.bits_down for row in seen]
@@ -202,7 +202,7 @@ def test_a_clients_first_model_comes_in_full() -> None:
     schedule = scheduled(method, 400, seed=1)
     aggregator = linked(method, schedule, MinMax(bits=2))
     first, later = 0, 0
-    for event in PlainLoop(aggregator, quadratics(12)).moments():
+    for event in PlainLoop(aggregator, quadratics(12)).events():
         for client in schedule.client[schedule.start_version == event.version].tolist():
             (start,) = event.clients.of(np.array([client]))
             if first_versions(schedule)[client] == event.version:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from favano.aggregation import Aggregator, Link
 from favano.data import BatchStream
-from favano.engine import Engine, PlainLoop, ServerVersion, Step
+from favano.engine import Engine, PlainLoop, RunEvent, ServerVersion
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
 from favano.methods.server_optimiser import ServerOptimiser
@@ -113,7 +113,7 @@ class Problem:
     def alone(self) -> list[Seen]:
         """What the plain loop gives."""
         with one_thread():
-            return [seen(event) for event in PlainLoop(self.aggregator(), self.trainer).moments()]
+            return [seen(event) for event in PlainLoop(self.aggregator(), self.trainer).events()]
 
 
 class Seen(NamedTuple):
@@ -134,7 +134,7 @@ def seen(event: ServerVersion) -> Seen:
     return Seen(event.version, event.refused.tolist(), server, held, torch.stack(spreads))
 
 
-def seen_of(steps: Iterable[Step], runs: int) -> list[list[Seen]]:
+def seen_of(steps: Iterable[RunEvent], runs: int) -> list[list[Seen]]:
     """All moments of each run; none of them may fail."""
     by_run: list[list[Seen]] = [[] for _ in range(runs)]
     for step in steps:
@@ -204,7 +204,7 @@ def on_stacks(problems: Sequence[Problem], capacity: int) -> Engine:
 def check_on_stacks(problems: Sequence[Problem], capacity: int, at_once: int) -> None:
     """All runs together equal each of them alone, and nothing is kept."""
     engine = on_stacks(problems, capacity)
-    by_run = seen_of(engine.steps(at_once=at_once), len(problems))
+    by_run = seen_of(engine.events(at_once=at_once), len(problems))
     for problem, moments in zip(problems, by_run, strict=True):
         same(moments, problem.alone, 1e-10)
     assert engine.kept == 0

@@ -219,7 +219,7 @@ def test_the_local_rule_is_part_of_it(name: str) -> None:
         aggregator = Aggregator(method, schedule, layout, rates, start)
         pulled = Pulled(slope, 3.0)
         remembering = Remembering(Linear(slope), method.local_step, 1, proximal=3.0)
-        *_, last = PlainLoop(aggregator, remembering if method.memory else pulled).moments()
+        *_, last = PlainLoop(aggregator, remembering if method.memory else pulled).events()
         moved.append(float(last.server))
     weights = effective_weights(method, schedule, local=planned.local_steps)
     assert weights == pytest.approx(np.array(moved) / sum(moved), abs=1e-10)

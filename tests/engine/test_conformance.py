@@ -179,7 +179,7 @@ def test_is_indifferent_to_batching(name: str) -> None:
     together = server_models(method, schedule, problem, initial)
     apart = make_aggregator(method, schedule, initial)
     one_by_one = _OneByOne(trainer_of(method, problem, len(initial)))
-    models = [event.server for event in PlainLoop(apart, one_by_one).moments()]
+    models = [event.server for event in PlainLoop(apart, one_by_one).events()]
     assert all(torch.equal(a, b) for a, b in zip(together, models, strict=True))
 
 
@@ -210,7 +210,7 @@ def test_buffers_are_averaged_and_never_extrapolated(name: str) -> None:
     layout = Layout(parameters=2, buffers=1, counters=1)
     aggregator = Aggregator(method, schedule, layout, np.ones(len(schedule.client)), initial)
     counter = 0.0
-    for event in PlainLoop(aggregator, WithBuffers()).moments():
+    for event in PlainLoop(aggregator, WithBuffers()).events():
         assert 1.0 <= float(event.server[2]) <= 3.0
         assert float(event.server[3]) >= counter
         counter = float(event.server[3])

@@ -74,7 +74,7 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     lanes = shuffled(problems, capacity)
     runs = Engine([case.aggregator() for case in problems], lanes)
     with one_thread():
-        by_run = seen_of(runs.steps(at_once=2), 3)
+        by_run = seen_of(runs.events(at_once=2), 3)
     for moments, expected in zip(by_run, problems, strict=True):
         same(moments, expected.alone)
     assert runs.kept == 0
@@ -147,7 +147,7 @@ def test_nor_does_it_on_other_lanes(every: int) -> None:
     lanes = shuffled(problems, 20)
     with one_thread():
         runs = Engine([case.aggregator() for case in problems], lanes)
-        by_run = seen_of(runs.steps(at_once=len(problems)), len(problems))
+        by_run = seen_of(runs.events(at_once=len(problems)), len(problems))
     for moments, expected in zip(by_run, problems, strict=True):
         same(moments, expected.alone)
     assert lanes.most > 10  # jobs of several updates and runs are under way together
@@ -184,8 +184,8 @@ def test_what_clients_start_from_is_that_of_the_plain_loop(
     first, second = case.aggregator(), case.aggregator()
     lanes = shuffled([case], 20)
     with one_thread():
-        expected = [starts(first, event) for event in PlainLoop(first, case.trainer).moments()]
-        steps = Engine([second], lanes).steps(at_once=1)
+        expected = [starts(first, event) for event in PlainLoop(first, case.trainer).events()]
+        steps = Engine([second], lanes).events(at_once=1)
         actual = [
             starts(second, step.event) for step in steps if isinstance(step.event, ServerVersion)
         ]
@@ -203,7 +203,7 @@ def test_a_schedule_that_grows_is_trained_ahead() -> None:
     case = problem("asyncfeded", 0)
     lanes = shuffled([case], 20)
     with one_thread():
-        (moments,) = seen_of(Engine([case.aggregator()], lanes).steps(at_once=1), 1)
+        (moments,) = seen_of(Engine([case.aggregator()], lanes).events(at_once=1), 1)
     same(moments, case.alone)
     first = np.isfinite(case.planned.timeline.due)  # jobs that some update uses
     assert lanes.most >= first.sum() > 3
@@ -215,7 +215,7 @@ def test_few_models_are_kept(name: str) -> None:
     case = problem(name, 0)
     runs = Engine([case.aggregator()], shuffled([case], 1))
     with one_thread():
-        kept = [runs.kept for _ in runs.steps(at_once=1)]
+        kept = [runs.kept for _ in runs.events(at_once=1)]
     assert 5 < max(kept) <= 1 + CLIENTS + dispatcher.AHEAD
     assert runs.kept == 0
 
@@ -228,7 +228,7 @@ def test_worker_processes_equal_the_plain_loop() -> None:
     trainers = [case.trainer for case in problems]
     with one_thread(), WorkerLanes(problems[0].flat, trainers, workers=2) as lanes:
         runs = Engine([case.aggregator() for case in problems], lanes)
-        by_run = seen_of(runs.steps(at_once=2), len(problems))
+        by_run = seen_of(runs.events(at_once=2), len(problems))
     for moments, expected in zip(by_run, problems, strict=True):
         same(moments, expected.alone)
 
@@ -243,12 +243,12 @@ def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
         return run
 
     with pytest.raises(NonFiniteUpdate) as raised, one_thread():
-        list(PlainLoop(failing(), bad.trainer).moments())
+        list(PlainLoop(failing(), bad.trainer).events())
     lanes: Lanes = stack_lanes([bad, good], 9) if stacked else shuffled([bad, good], 9)
     runs = Engine([failing(), good.aggregator()], lanes, products=stacked)
     errors, moments = [], []
     with one_thread():
-        for run, event, _ in runs.steps(at_once=2):
+        for run, event, _ in runs.events(at_once=2):
             if isinstance(event, NonFiniteUpdate):
                 errors.append((run, str(event)))
             elif run == 1:
@@ -261,7 +261,7 @@ def test_a_run_that_fails_ends_and_the_others_go_on(stacked: bool) -> None:
 def test_counters_stay_whole() -> None:
     """With PyTorch's BatchNorm, whose counter QuAFL's clients carry on with."""
     case = Problem("quafl", norm=nn.BatchNorm2d)
-    (moments,) = seen_of(on_stacks([case], 5).steps(at_once=1), 1)
+    (moments,) = seen_of(on_stacks([case], 5).events(at_once=1), 1)
     same(moments, case.alone, 1e-10)
     models = torch.cat([torch.cat([*at.held, at.server[None]]) for at in moments])
     counters = models[:, -case.flat.layout.counters :]
@@ -302,7 +302,7 @@ def test_updates_between_two_evaluations_may_be_made_at_once(
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
     aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
-    by_run = seen_of(runs.steps(at_once=2), 3)
+    by_run = seen_of(runs.events(at_once=2), 3)
     for moments, expected in zip(by_run, problems, strict=True):
         last = expected.alone[-1].version
         due = [at for at in moments if every_third(0, at.version) or at.version in (-1, last)]
@@ -330,7 +330,7 @@ def test_own_models_are_kept_also_after_an_update_without_answers(tmp_path: Path
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
     aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 50), products=True, scoring=scoring)
-    for moments, expected in zip(seen_of(runs.steps(at_once=3), 3), problems, strict=True):
+    for moments, expected in zip(seen_of(runs.events(at_once=3), 3), problems, strict=True):
         by_version = {at.version: at for at in expected.alone}
         same(moments, [by_version[at.version] for at in moments], 1e-10)
 
@@ -348,7 +348,7 @@ def test_updates_that_are_not_evaluated_are_told_now_and_then(
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
     steps = [0, 0]
     told: list[list[int]] = [[], []]
-    for run, event, _ in runs.steps(at_once=2):
+    for run, event, _ in runs.events(at_once=2):
         assert isinstance(event, ServerVersion)
         told[run].append(event.version)
         steps[run] += event.steps
@@ -382,11 +382,11 @@ def test_local_steps_are_told_when_they_are_made(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(LaneStack, "_launch", count_lanes)
     told = unused = 0
     aggregators = [case.aggregator() for case in problems]
-    for step in Engine(aggregators, lanes, products=True).steps(at_once=3):
-        told += step.made.steps
+    for step in Engine(aggregators, lanes, products=True).events(at_once=3):
+        told += step.steps_done.steps
         assert told == collected
         assert isinstance(step.event, ServerVersion)
-        unused += step.made.steps - step.event.steps
+        unused += step.steps_done.steps - step.event.steps
         assert unused >= 0
     assert told == sum(aggregator.schedule.used_steps for aggregator in aggregators)
 
@@ -396,7 +396,7 @@ def test_refusals_between_two_evaluations_are_told() -> None:
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
     aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 20), products=True, scoring=scoring)
-    for moments, expected in zip(seen_of(runs.steps(at_once=2), 3), problems, strict=True):
+    for moments, expected in zip(seen_of(runs.events(at_once=2), 3), problems, strict=True):
         refused = [client for at in moments for client in at.refused]
         assert refused == [client for at in expected.alone for client in at.refused] != []
 
@@ -424,7 +424,7 @@ def test_runs_are_evaluated_while_lanes_are_busy(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(lanes, "collect", collecting)
     aggregators = [case.aggregator() for case in problems]
     scoring = Scoring(every_third, every_third, score)
-    list(Engine(aggregators, lanes, products=True, scoring=scoring).steps(at_once=3))
+    list(Engine(aggregators, lanes, products=True, scoring=scoring).events(at_once=3))
     before = [first for first, then in pairwise(events) if then == "score"]
     assert len(before) > 5
     assert before.count("launch") > 0.8 * len(before)
@@ -439,7 +439,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     problems = [problem(name, 3) for name in ("favano", "quafl", "asofed")]
     expected = {}
     for run, case in enumerate(problems):
-        for at in PlainLoop(case.aggregator(), case.trainer).moments():
+        for at in PlainLoop(case.aggregator(), case.trainer).events():
             expected[run, at.version] = at.clients.spread(at.server)
     together = []
 
@@ -451,7 +451,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     aggregators = [case.aggregator() for case in problems]
     runs = Engine(aggregators, stack_lanes(problems, 5), products=True, scoring=scoring)
     measured = 0
-    for run, event, _ in runs.steps(at_once=3):
+    for run, event, _ in runs.events(at_once=3):
         assert isinstance(event, ServerVersion)
         assert (event.measured is None) == (event.version % 3 != 2)
         if event.measured is not None:
@@ -507,7 +507,7 @@ def test_look_ahead_is_bounded() -> None:
     """While the job that is due first takes long, few end models wait for later updates."""
     run, lanes = polled(400, 4, 700.0), Counting(capacity=5, newest=True)
     trained, ahead = run.schedule.steps[: run.schedule.jobs] > 0, 0
-    for step in Engine([run], lanes).steps(at_once=1):
+    for step in Engine([run], lanes).events(at_once=1):
         assert isinstance(step.event, ServerVersion)
         used = trained & (run.schedule.used_by[: run.schedule.jobs] <= step.event.version)
         ahead = max(ahead, lanes.given - int(used.sum()))
@@ -517,7 +517,7 @@ def test_look_ahead_is_bounded() -> None:
 def test_no_lane_is_idle_however_many_clients_an_update_asks() -> None:
     """What an update itself needs is not held back, be it more than is kept for later ones."""
     lanes = Counting(capacity=3, newest=False)
-    list(Engine([polled(100, 40)], lanes).steps(at_once=1))
+    list(Engine([polled(100, 40)], lanes).events(at_once=1))
     assert len(lanes.busy) > 400
     assert np.mean(np.array(lanes.busy) == 3) > 0.99
 
@@ -526,6 +526,6 @@ def test_no_lane_is_idle_however_many_clients_an_update_asks() -> None:
 def test_cuda_equals_the_plain_loop() -> None:
     names = list(our_methods())
     problems = [Problem(name, seed, device="cuda") for seed, name in enumerate(names)]
-    by_run = seen_of(on_stacks(problems, 50).steps(at_once=3), len(names))
+    by_run = seen_of(on_stacks(problems, 50).events(at_once=3), len(names))
     for seed, name in enumerate(names):
         same(by_run[seed], problem(name, seed).alone, 1e-10)

@@ -34,7 +34,7 @@ def check(table: JobTable, number: int, run: Aggregator[State], first_client: in
     known, jobs = run.timeline.known, table.of(number)
     assert len(jobs) == len(known.client) > 0
     assert (table.run[jobs] == number).all()
-    assert table.who[jobs].tolist() == known.client.tolist()
+    assert table.client_in_run[jobs].tolist() == known.client.tolist()
     assert table.client[jobs].tolist() == (first_client + known.client).tolist()
     for name in ("steps", "first_step", "start_version"):
         assert getattr(table, name)[jobs].tolist() == getattr(known, name).tolist()

@@ -66,7 +66,7 @@ def test_live_variance_by_hand() -> None:
     at = live_models(aggregator, trainer, FLEET, seed=0)
     recorder = Recorder(aggregator, 0, np.array([0.0, 3.0]), lambda _: torch.zeros(2), at)
     loop = PlainLoop(aggregator, trainer)
-    first = next(loop.moments())
+    first = next(loop.events())
     recorder.observe(first)
     rows = recorder.rows()
     moved = trainer.local(1, initial, 1, 0.1) - initial  # only client 1 has made a step by then
@@ -90,7 +90,7 @@ def test_clients_that_queue_are_not_at_work() -> None:
     method = bound(AsyncSGD(concurrency=3, server_learning_rate=1.0), fleet)
     schedule = scheduled(method, 100)
     aggregator = make_aggregator(method, schedule, start_model())
-    for event in PlainLoop(aggregator, quadratics(3)).moments():
+    for event in PlainLoop(aggregator, quadratics(3)).events():
         if event.version == schedule.updates - 1:
             live = live_models(aggregator, quadratics(3), fleet, seed=0)
             models = live(float(schedule.time[-1]), event.clients)
@@ -138,7 +138,7 @@ def test_live_models_wait_for_the_exchange() -> None:
     trainer, initial = quadratics(1), start_model()
     aggregator = make_aggregator(method, scheduled(method, 20), initial)
     live = live_models(aggregator, trainer, fleet, seed=0)
-    held = next(PlainLoop(aggregator, trainer).moments()).clients
+    held = next(PlainLoop(aggregator, trainer).events()).clients
     assert close(live(3.5, held)[0], initial)
     assert close(live(4.0, held)[0], trainer.local(0, initial, 1, 0.1))
     assert close(live(6.0, held)[0], trainer.local(0, initial, 2, 0.1))

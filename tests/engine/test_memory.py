@@ -57,7 +57,7 @@ class Making:
 def run(problems: list[Problem], making: Making, scoring: Scoring | None = None) -> None:
     """All runs to their end, and equal to the plain loop."""
     runs = engine(problems, making, 8, scoring)
-    by_run = seen_of(runs.steps(at_once=3), len(problems))
+    by_run = seen_of(runs.events(at_once=3), len(problems))
     for problem, moments in zip(problems, by_run, strict=True):
         same(moments, problem.alone, 1e-10)
     assert runs.kept == 0
@@ -175,7 +175,7 @@ def test_a_full_gpu_makes_lanes_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
     torch.cuda.set_per_process_memory_fraction(allowed / total)
     last: dict[int, Tensor] = {}
     try:
-        for run, event, _ in runs.steps(at_once=3):
+        for run, event, _ in runs.events(at_once=3):
             assert isinstance(event, ServerVersion)
             last[run] = event.server.cpu()
     finally:

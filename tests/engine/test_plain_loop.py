@@ -34,7 +34,7 @@ def test_a_job_starts_from_the_version_at_its_beginning() -> None:
     schedule = scheduled(method, 300)
     trainer = Noting()
     run = make_aggregator(method, schedule, start_model())
-    servers = [event.server for event in PlainLoop(run, trainer).moments()]
+    servers = [event.server for event in PlainLoop(run, trainer).events()]
     used = slice(0, schedule.jobs)
     expected = torch.stack(servers)[schedule.start_version[used] + 1]
     assert torch.equal(torch.cat(trainer.starts), expected)
@@ -46,7 +46,7 @@ def test_clients_hold_the_last_version_that_they_adopted() -> None:
     schedule = scheduled(method, 200)
     run = make_aggregator(method, schedule, start_model())
     servers, held = [], np.full(10, -1)
-    for event in PlainLoop(run, quadratics(10)).moments():
+    for event in PlainLoop(run, quadratics(10)).events():
         servers.append(event.server)
         held[schedule.client[schedule.start_version == event.version]] = event.version
         assert torch.equal(event.clients.of(np.arange(10)), torch.stack(servers)[held + 1])
@@ -57,7 +57,7 @@ def test_clients_with_a_model_of_their_own_start_from_it() -> None:
     method = bound(Quafl(), 10, 5, selected=3)
     schedule, trainer = scheduled(method, 200), Noting()
     held = start_model().repeat(10, 1)
-    for event in PlainLoop(make_aggregator(method, schedule, start_model()), trainer).moments():
+    for event in PlainLoop(make_aggregator(method, schedule, start_model()), trainer).events():
         if event.version >= 0:
             clients = schedule.client[schedule.used_by == event.version]
             assert torch.equal(trainer.starts[-1], held[clients])
@@ -70,7 +70,7 @@ def test_versions_that_nobody_holds_are_freed() -> None:
     run = make_aggregator(method, scheduled(method, 700), start_model())
     made: list[weakref.ref[Stack]] = []
     most = 0
-    for event in PlainLoop(run, quadratics(10)).moments():
+    for event in PlainLoop(run, quadratics(10)).events():
         made.append(weakref.ref(event.server))
         most = max(most, sum(reference() is not None for reference in made))
     assert 3 < most <= 10 + 2 < len(made)

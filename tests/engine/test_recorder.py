@@ -76,7 +76,7 @@ def test_rows_of_a_synchronous_run_by_hand() -> None:
     heard: list[int] = []
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 4, times, score)
-    for event in PlainLoop(aggregator, quadratics(3)).moments():
+    for event in PlainLoop(aggregator, quadratics(3)).events():
         heard.append(event.version)
         recorder.observe(event)
     rows = recorder.rows()
@@ -100,7 +100,7 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
 
     times = evaluation_times(20, 5, float(schedule.time[-1]))
     recorder = Recorder(aggregator, 4, times, never, never)  # type: ignore[arg-type]
-    for event in PlainLoop(aggregator, quadratics(3)).moments():
+    for event in PlainLoop(aggregator, quadratics(3)).events():
         assert recorder.due(event.version)
         numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + event.version
         measured = Measurement(numbers, event.server.clone(), event.server + 1)
@@ -279,7 +279,7 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
     trainer = trainer_of(planned.method, quadratics(CLIENTS), len(initial))
     recorder = Recorder(run, 0, times, lambda model: model[:2])
     if end == "loop":
-        for event in PlainLoop(run, trainer).moments():
+        for event in PlainLoop(run, trainer).events():
             recorder.observe(event)
         return recorder.rows()
     due = lambda _, version: recorder.due(version)  # noqa: E731
@@ -288,7 +288,7 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
     engine = Engine(
         [run], OneByOne(trainer), products=together, scoring=scoring if together else None
     )
-    for step in engine.steps(at_once=1):
+    for step in engine.events(at_once=1):
         assert isinstance(step.event, ServerVersion)
         recorder.observe(step.event)
     assert engine.kept == 0
@@ -355,7 +355,7 @@ def test_clients_hold_what_they_began_with_by_the_time(
     recorder = Recorder(run, 0, times, lambda model: torch.zeros(2, dtype=model.dtype))
     with one_thread():
         if end == "loop":
-            for event in PlainLoop(run, problem.trainer).moments():
+            for event in PlainLoop(run, problem.trainer).events():
                 recorder.observe(event)
         else:
             engine = Engine([run], shuffled([problem], 20))
@@ -365,7 +365,7 @@ def test_clients_hold_what_they_began_with_by_the_time(
                 scoring = Scoring(due, due, nothing, lambda _: recorder.next_time)
                 lanes = stack_lanes([problem], 20)
                 engine = Engine([run], lanes, products=True, scoring=scoring)
-            for step in engine.steps(at_once=1):
+            for step in engine.events(at_once=1):
                 assert isinstance(step.event, ServerVersion)
                 recorder.observe(step.event)
             assert engine.kept == 0

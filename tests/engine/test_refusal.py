@@ -53,9 +53,9 @@ class Refusal:
         """By the plain loop, or on lanes."""
         with one_thread():
             if loop:
-                yield from PlainLoop(run, self.problem.trainer).moments()
+                yield from PlainLoop(run, self.problem.trainer).events()
             else:
-                for step in Engine([run], shuffled([self.problem], 7)).steps(at_once=1):
+                for step in Engine([run], shuffled([self.problem], 7)).events(at_once=1):
                     assert isinstance(step.event, ServerVersion)
                     yield step.event
 
@@ -101,7 +101,7 @@ def test_lanes_leave_it_out_as_the_plain_loop_does(name: str) -> None:
         expected,
     )
     stacks = Engine([refusal.aggregator()], stack_lanes([refusal.problem], 7), products=True)
-    (moments,) = seen_of(stacks.steps(at_once=1), 1)
+    (moments,) = seen_of(stacks.events(at_once=1), 1)
     same(moments, expected, 1e-10)
 
 
@@ -133,6 +133,6 @@ def test_behind_a_codec_the_server_stays_finite(method: AnyMethod, codec: Codec)
     aggregator = Aggregator(
         method, schedule, layout, rates, start_model(), non_finite="skip", link=link
     )
-    moments = list(PlainLoop(aggregator, Poisoned()).moments())
+    moments = list(PlainLoop(aggregator, Poisoned()).events())
     assert sum(len(event.refused) for event in moments) > 1
     assert all(bool(event.server.isfinite().all()) for event in moments)

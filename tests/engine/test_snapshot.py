@@ -13,7 +13,7 @@ import torch
 from favano.aggregation import Aggregator, NoSnapshot, Snapshot, pack, unpack
 from favano.aggregation.packing import named_kinds
 from favano.aggregation.snapshot import KINDS, RunMemory
-from favano.engine import Engine, PlainLoop, Scoring, ServerVersion, Step
+from favano.engine import Engine, PlainLoop, RunEvent, Scoring, ServerVersion
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.methods.server_optimiser import ServerOptimiser
@@ -75,13 +75,13 @@ def bits(memory: RunMemory, run: Aggregator[State]) -> object:
 
 
 def in_lanes(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
-    for step in Engine([run], shuffled([case], 3)).steps(at_once=1):
+    for step in Engine([run], shuffled([case], 3)).events(at_once=1):
         assert not isinstance(step.event, NonFiniteUpdate)
         yield step.event
 
 
 def in_a_loop(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
-    return PlainLoop(run, case.trainer).moments()
+    return PlainLoop(run, case.trainer).events()
 
 
 Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[ServerVersion]]
@@ -119,10 +119,10 @@ def every_third(run: int, version: int) -> bool:
     return version % 3 == 2
 
 
-def on_stacks(runs: Sequence[Aggregator[State]], some: Sequence[Problem]) -> Iterator[Step]:
+def on_stacks(runs: Sequence[Aggregator[State]], some: Sequence[Problem]) -> Iterator[RunEvent]:
     """As on a GPU: updates of all runs together, and several of one run at once."""
     scoring = Scoring(every_third, every_third, lambda models: models[:, :2])
-    return Engine(runs, stack_lanes(some, 20), products=True, scoring=scoring).steps(at_once=50)
+    return Engine(runs, stack_lanes(some, 20), products=True, scoring=scoring).events(at_once=50)
 
 
 def check_together(device: str) -> None:

@@ -65,7 +65,7 @@ def test_two_jobs_of_two_steps_by_hand() -> None:
     rates = np.full(len(schedule.client), 0.1)
     aggregator = Aggregator(method, schedule, trainer.model.layout, rates, initial)
     servers, memories = [], []
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         servers.append(float(event.server))
         (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
         memories.append(start[1:].tolist())
@@ -250,7 +250,7 @@ def test_live_models_go_on_with_the_clients_memory() -> None:
     trainer = Remembering(problem, method.local_step, len(initial))
     aggregator = make_aggregator(method, scheduled(method, 20), initial)
     live = live_models(aggregator, trainer, fleet, 0)
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         if event.version == 0:
             (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
             model, rate = live(6.0, event.clients)[0], 0.1 * np.log(4)

@@ -61,7 +61,7 @@ def grown(
     """Server models and the schedule that came out."""
     timeline = GrowingTimeline(method.policy(), method.context.fleet, HORIZON, 0)
     aggregator = make_aggregator(method, timeline, start_model(), rate)
-    return [event.server for event in PlainLoop(aggregator, problem).moments()], aggregator.schedule
+    return [event.server for event in PlainLoop(aggregator, problem).events()], aggregator.schedule
 
 
 def test_p13_without_staleness_the_server_step_is_lambda_over_epsilon() -> None:
@@ -170,7 +170,7 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
         aggregator = make_aggregator(method, timeline, start_model())
         at = live_models(aggregator, trainer, fleet, 0) if live else None
         recorder = Recorder(aggregator, 0, times, lambda model: model[:2], at)
-        for event in PlainLoop(aggregator, trainer).moments():
+        for event in PlainLoop(aggregator, trainer).events():
             recorder.observe(event)
         rows.append(recorder.rows())
         timeline = aggregator.schedule
@@ -201,7 +201,7 @@ def test_refused_updates_leave_the_length() -> None:
         method, timeline, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
-    moments = list(PlainLoop(aggregator, Poisoned()).moments())
+    moments = list(PlainLoop(aggregator, Poisoned()).events())
     assert all(bool(m.server.isfinite().all()) for m in moments)
     schedule = aggregator.schedule
     assert set(schedule.steps[schedule.client == 3].tolist()) == {5}

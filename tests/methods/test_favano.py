@@ -85,7 +85,7 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     aggregator = make_aggregator(method, schedule, initial)
     offsets = schedule.offsets
     saw_no_step = False
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         if event.version < 0:
             continue
         jobs = slice(int(offsets[event.version]), int(offsets[event.version + 1]))

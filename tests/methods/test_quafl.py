@@ -33,7 +33,7 @@ def test_p4_only_gradients_move_the_sum_of_all_models() -> None:
     server = initial
     offsets = schedule.offsets
     aggregator = make_aggregator(method, schedule, initial)
-    for event in PlainLoop(aggregator, trainer).moments():
+    for event in PlainLoop(aggregator, trainer).events():
         if event.version < 0:
             continue
         jobs = slice(int(offsets[event.version]), int(offsets[event.version + 1]))

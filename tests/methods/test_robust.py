@@ -169,7 +169,7 @@ def test_one_liar_does_no_harm(name: str, rule: str) -> None:
         run = Aggregator(
             method, schedule, Layout(len(initial), 0, 0), rates, initial, robust=robust
         )
-        *_, event = PlainLoop(run, Liar()).moments()
+        *_, event = PlainLoop(run, Liar()).events()
         return event.server
 
     assert last(None).abs().max() > 1e3

@@ -170,7 +170,7 @@ def traffic(method: Method[S]) -> list[tuple[int, int]]:
     aggregator = make_aggregator(method, scheduled(method, 900.0, seed=1), start_model())
     times = np.array([0.0, 900.0])
     recorder = Recorder(aggregator, 0, times, lambda _: torch.zeros(2))
-    for event in PlainLoop(aggregator, quadratics(CLIENTS)).moments():
+    for event in PlainLoop(aggregator, quadratics(CLIENTS)).events():
         recorder.observe(event)
     return [(row.bits_up, row.bits_down) for row in recorder.rows()]
 

@@ -88,7 +88,7 @@ def models(method: Method[S], optimiser: ServerOptimiser | None) -> list[Tensor]
     schedule, initial = scheduled(method, 300), start_model()
     layout, rates = Layout(parameters=4, buffers=0, counters=0), np.full(len(schedule.client), 0.1)
     run = Aggregator(method, schedule, layout, rates, initial, server=optimiser)
-    return [event.server for event in PlainLoop(run, quadratics(8)).moments()]
+    return [event.server for event in PlainLoop(run, quadratics(8)).events()]
 
 
 def test_without_momentum_and_with_rate_one_nothing_changes() -> None:

@@ -70,12 +70,12 @@ def test_pilot_and_plain_loop_train_what_a_run_trains(
     seen: list[ServerVersion] = []
 
     def watched(self: PlainLoop) -> Iterator[ServerVersion]:
-        for event in moments(self):
+        for event in events(self):
             seen.append(event)
             yield event
 
-    moments = PlainLoop.moments
-    monkeypatch.setattr(PlainLoop, "moments", watched)
+    events = PlainLoop.events
+    monkeypatch.setattr(PlainLoop, "events", watched)
     if part == "pilot":
         pilot.pilot(spec, samples, model)
     else:

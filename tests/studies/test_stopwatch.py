@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from favano.engine import Step, reporter
+from favano.engine import RunEvent, reporter
 from favano.run import engines
 from favano.run.engines import Group, MemoryShare, on_stacks
 from favano.run.runner import run_together
@@ -114,7 +114,7 @@ class Device:
                 return None
             arrival = arrivals.popleft()
             self.clock.now = max(self.clock.now, arrival)
-            return finished._replace(made=StepsDone(finished.made.steps, arrival))
+            return finished._replace(steps_done=StepsDone(finished.steps_done.steps, arrival))
 
         stack._launch, stack.launch = self.train, timed_launch  # type: ignore[method-assign]
         lanes.collect = timed_collect  # type: ignore[method-assign]
@@ -135,7 +135,7 @@ def test_the_speed_of_a_device_is_found_in_a_short_run(
     @contextmanager
     def steps(
         flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
-    ) -> Iterator[Iterator[Step]]:
+    ) -> Iterator[Iterator[RunEvent]]:
         yield on_stacks(runs, device.lanes(flat, runs, capacity), MemoryShare(len(runs), 64, 0))
 
     monkeypatch.setattr(engines, "_steps", steps)

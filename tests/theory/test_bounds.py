@@ -85,7 +85,7 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
     assert method.policy() == policy
     aggregator = make_aggregator(method, schedule, initial, rate)
     total, phi_bound, rounds = 0.0, 0.0, 0
-    for event in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).moments():
+    for event in PlainLoop(aggregator, NoisyQuadratics(centre, generator)).events():
         spread = event.clients.spread(event.server)
         gradient = float((spread.mean - middle).square().sum())  # of f at mu_t
         assert float(spread.distances[1]) <= phi_bound + 1e-12

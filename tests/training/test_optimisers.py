@@ -104,7 +104,7 @@ def test_rounds_of_one_client_that_keeps_its_state_are_one_long_training() -> No
         initial, rates = mine.model.snapshot(), np.full(len(schedule.client), 0.1)
         kept = mine.rule.kept
         run = Aggregator(method, schedule, mine.model.layout, rates, initial, kept=kept)
-        *_, last = PlainLoop(run, mine).moments()
+        *_, last = PlainLoop(run, mine).events()
         alone = trainer(optimiser)
         whole = alone.run(initial, Job(0, 0, 0, schedule.used_steps, 0.1))
         assert schedule.updates > 5

@@ -95,7 +95,7 @@ def test_no_job_waits_behind_a_long_one() -> None:
             finished = lanes.collect()
             assert finished is not None
             done += finished.jobs.tolist()
-            made += finished.made.steps
+            made += finished.steps_done.steps
             if len(done) == 3:
                 held.gate.release()
         assert lanes.collect() is None

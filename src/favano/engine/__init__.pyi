@@ -10,7 +10,7 @@ from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
 from .recorder import live_models as live_models
+from .reporter import RunEvent as RunEvent
 from .reporter import Scoring as Scoring
-from .reporter import Step as Step
 from .server_version import Measurement as Measurement
 from .server_version import ServerVersion as ServerVersion

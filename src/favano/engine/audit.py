@@ -47,8 +47,8 @@ class Weights(NamedTuple):
 def weigh(method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN) -> Weights:
     """The effective weights of groups of clients; the cost grows with their number.
 
-    Late server models have similar weights if each is made of many answers. They differ if a model
-    is mostly the last client's: that client continued from its own, so few clients contributed.
+    Late server models have similar weights if each is made of many client updates. They differ if a
+    model is mostly the last client's: it continued from its own, so few clients contributed.
     """
     groups, last = int(group.max()) + 1, max(schedule.updates - 1, 0)
     late = np.unique(np.linspace((last + 1) // 2, last, STRETCHES).astype(np.int64)).tolist()
@@ -66,10 +66,10 @@ def stretch_weights(
 ) -> Floats:
     """Effective weights of groups of clients in stretches of the schedule, (B, g).
 
-    Row b is the share of the answers used in one stretch of updates; the sum of all rows is the
-    share of each group. All stretches have about the same weight. For a method that only adds
-    progress they are equally long; if every update makes the model forget, as in FedAsync, most of
-    them are near the end.
+    Row b is the share of the client updates used in one stretch of server steps; the sum of all
+    rows is the share of each group. All stretches have about the same weight. For a method that
+    only adds progress they are equally long; if every server step makes the model forget, as in
+    FedAsync, most of them are near the end.
     """
     groups, count = int(group.max()) + 1, len(stretches)
     stretch = np.searchsorted(stretches, schedule.used_by, side="right") - 1

@@ -22,7 +22,7 @@ from favano.engine.server_version import NOTHING, LiveModels
 from favano.engine.spread import ModelSpread, spread_of, spreads
 from favano.types import Floats, Ints, Mask, Stack, Vector
 
-Reading: TypeAlias = tuple[Ints, list[Vector]]  # clients, and the models that they read
+Decoded: TypeAlias = tuple[Ints, list[Vector]]  # clients, and a version as each decodes it
 
 _NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
 
@@ -35,7 +35,7 @@ class _Later(NamedTuple):
     client: int
     row: int
     version: int
-    read: bool  # whether its client reads the version behind a codec
+    decodes: bool  # whether its client gets the version through a codec
 
 
 class Jobs(NamedTuple):
@@ -44,11 +44,11 @@ class Jobs(NamedTuple):
     client: Ints
     row: Ints  # of the model
     version: Ints
-    read: Mask  # whether its client reads the version behind a codec
+    decodes: Mask  # whether its client gets the version through a codec
 
     def some(self, which: Mask) -> Jobs:
         """Those that are marked."""
-        return Jobs(self.client[which], self.row[which], self.version[which], self.read[which])
+        return Jobs(self.client[which], self.row[which], self.version[which], self.decodes[which])
 
 
 class ClientModels:
@@ -63,7 +63,7 @@ class ClientModels:
         self.own = np.zeros(total, dtype=np.bool_)  # clients that continue from their own model
         # When a client got a model that it does not share; 0: it shares a version.
         self._unshared_since = np.zeros(total, dtype=np.int64)
-        self._given = 0
+        self._unshared_count = 0
         self._place = np.zeros(total, dtype=np.int64)  # of a client in a list
         self._later: dict[int, list[_Later]] = {}  # heaps, of the runs that have some
         self._numbered = 0
@@ -84,8 +84,10 @@ class ClientModels:
         clients = slice(*self.first[run : run + 2])
         self._replace(np.arange(clients.start, clients.stop), rows[held.place])
         self._version[clients], self.own[clients] = held.version, held.own
-        self._unshared_since[clients] = np.where(held.apart > 0, self._given + held.apart, 0)
-        self._given += int(held.apart.max())
+        self._unshared_since[clients] = np.where(
+            held.apart > 0, self._unshared_count + held.apart, 0
+        )
+        self._unshared_count += int(held.apart.max())
 
     def close(self, run: int) -> None:
         """Give back the models of a run's clients."""
@@ -94,14 +96,14 @@ class ClientModels:
         self.rows.release(np.append(self.row[clients], later))
         self.row[clients] = -1
 
-    def adopt(
+    def assign(
         self,
         client: Ints,
         servers: Ints,
         version: Ints,
         begin: Floats,
         now: Floats,
-        readings: Sequence[Reading] = (),
+        decoded: Sequence[Decoded] = (),
     ) -> Ints:
         """Jobs get their models: new versions, or their clients' own models. Returns the rows.
 
@@ -112,17 +114,17 @@ class ClientModels:
         starts, read = servers, np.zeros(len(client), np.bool_)
         if own.any():
             starts, later = np.where(own, self.row[client], servers), later & ~own
-        if readings:
-            as_read = self._keep(readings)
-            read = as_read[client] >= 0
-            starts = np.where(read, as_read[client], starts)
+        if decoded:
+            rows_decoded = self._keep(decoded)
+            read = rows_decoded[client] >= 0
+            starts = np.where(read, rows_decoded[client], starts)
         jobs = Jobs(client, starts, version, read)
         if later.any():
             self.begin_later(jobs.some(later), begin[later])
             own = own | later
         self._hold(jobs.some(~own) if own.any() else jobs)
-        if readings:
-            self.rows.release(np.unique(as_read[as_read >= 0]))
+        if decoded:
+            self.rows.release(np.unique(rows_decoded[rows_decoded >= 0]))
         return starts
 
     def begin_later(self, jobs: Jobs, begin: Floats) -> None:
@@ -134,7 +136,7 @@ class ClientModels:
             self._numbered += 1
             heapq.heappush(self._later.setdefault(of, []), _Later(time, self._numbered, *job))
 
-    def reach(self, run: int, now: float) -> None:
+    def advance(self, run: int, now: float) -> None:
         """It is `now` in a run: clients have begun more jobs."""
         later, begun = self._later.get(run, []), []
         while later and later[0].begin <= now:
@@ -155,14 +157,14 @@ class ClientModels:
         self._replace(client, row)
         self._version[client], self._unshared_since[client] = version, 0
         if read.any():
-            self._set_apart(np.sort(client[read]))
+            self._set_unshared(np.sort(client[read]))
 
     def keep_own(self, client: Ints, models: Stack) -> None:
         """These clients continue from models of their own."""
         rows = self.rows.keep(models)
         self._replace(client, rows)
         self.rows.release(rows)
-        self._set_apart(client[self._unshared_since[client] == 0])
+        self._set_unshared(client[self._unshared_since[client] == 0])
         self.own[client] = True
 
     def at(self, run: int, time: float = inf) -> tuple[Ints, Ints, Ints]:
@@ -178,7 +180,7 @@ class ClientModels:
             who = client - first
             row[who], version[who], apart[who] = rows, versions, 0
             readers = np.sort(who[read])
-            apart[readers] = self._given + 1 + np.arange(len(readers))
+            apart[readers] = self._unshared_count + 1 + np.arange(len(readers))
         return row, version, apart
 
     def to_begin(self, run: int) -> tuple[Ints, Ints, Ints]:
@@ -223,10 +225,10 @@ class ClientModels:
         rows[of, place], holders[of, place] = row, by
         return rows, holders
 
-    def _keep(self, readings: Sequence[Reading]) -> Ints:
+    def _keep(self, decoded: Sequence[Decoded]) -> Ints:
         """The row of what each client reads; -1 if nothing. Clients that read the same share it."""
         rows = np.full(len(self.row), -1)
-        for client, models in readings:
+        for client, models in decoded:
             distinct = {id(model): model for model in models}
             if distinct:
                 kept = self.rows.keep(torch.stack(list(distinct.values())))
@@ -241,9 +243,9 @@ class ClientModels:
         self.rows.refer(self.row[client])
         self.rows.release(before[before >= 0])
 
-    def _set_apart(self, client: Ints) -> None:
-        self._unshared_since[client] = self._given + 1 + np.arange(len(client))
-        self._given += len(client)
+    def _set_unshared(self, client: Ints) -> None:
+        self._unshared_since[client] = self._unshared_count + 1 + np.arange(len(client))
+        self._unshared_count += len(client)
 
 
 @dataclass(frozen=True)

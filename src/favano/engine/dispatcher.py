@@ -49,17 +49,17 @@ class Dispatcher:
         lists: list[Ints] = []
         for run, _, rows in new:
             timeline, last = runs.aggregators[run].timeline, runs.aggregators[run].version
-            versions = range(last - len(rows) + 1, last + 1)
-            lists += [table.of(run)[timeline.begun(version)] for version in versions]
+            made = range(last - len(rows) + 1, last + 1)
+            lists += [table.of(run)[timeline.begun(version)] for version in made]
             if runs.aggregators[run].link is not None:
                 decoded.append(self._decoded(run, timeline.begun(last)))
         jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
-        rows = np.repeat(np.concatenate([made.rows for made in new]), counts)
-        times = [runs.time(made.run) for made in new for _ in made.rows]
+        rows = np.repeat(np.concatenate([versions.rows for versions in new]), counts)
+        times = [runs.time(versions.run) for versions in new for _ in versions.rows]
         begin, now = table.begin[jobs], np.repeat(times, counts)
         client, version = table.client[jobs], table.start_version[jobs]
-        self._start(jobs, runs.clients.adopt(client, rows, version, begin, now, decoded))
-        self._await_next([made.run for made in new])
+        self._start(jobs, runs.clients.assign(client, rows, version, begin, now, decoded))
+        self._await_next([versions.run for versions in new])
 
     def resume(self, run: int, jobs: Ints, rows: Ints) -> None:
         """Jobs of a run that was interrupted start again.
@@ -99,7 +99,7 @@ class Dispatcher:
         """Keep the start models of jobs that are used, or would be by a longer run."""
         table, models = self._runs.jobs, self._runs.models
         # Only snapshots need the start models of jobs that end after the horizon.
-        kept = table.left[jobs] | (used := np.isfinite(table.due[jobs]))
+        kept = table.unfinished[jobs] | (used := np.isfinite(table.due[jobs]))
         if not kept.all():
             jobs, rows, used = jobs[kept], rows[kept], used[kept]
         table.start[jobs] = rows
@@ -135,7 +135,7 @@ class Dispatcher:
         if len(jobs):
             table, of = self._runs.jobs, self._runs.jobs.run[jobs]
             place, steps, rate = table.first_step[jobs], table.steps[jobs], table.rate[jobs]
-            work = Work(table.who[jobs], place, steps, rate)
+            work = Work(table.client_in_run[jobs], place, steps, rate)
             models = self._runs.models.take(table.start[jobs])
             if not self._model_only[of].all():
                 models, work = self._with_client_states(of, models, work)
@@ -226,7 +226,7 @@ class Dispatcher:
             if (state := self._client_states.pop(job, None)) is not None:
                 kept, steps = state if table.finite[job] else None, int(table.steps[job])
                 run = self._runs.aggregators[table.run[job]]
-                run.remember(int(table.who[job]), kept, steps)
+                run.remember(int(table.client_in_run[job]), kept, steps)
 
     def close(self, run: int) -> None:
         """Drop a run's ready and finished jobs; those in lanes are dropped when collected."""

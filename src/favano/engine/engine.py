@@ -16,7 +16,7 @@ import numpy as np
 from favano.aggregation.aggregator import NOBODY, Aggregator
 from favano.aggregation.snapshot import ResumePoint
 from favano.engine.dispatcher import Dispatcher
-from favano.engine.reporter import Reporter, Scoring, Step
+from favano.engine.reporter import Reporter, RunEvent, Scoring
 from favano.engine.run_table import NewVersions, RunTable
 from favano.engine.updaters import ByDistances, ByProducts, OneByOne, Updater
 from favano.errors import NonFiniteUpdate
@@ -60,7 +60,7 @@ class Engine:
         """Number of models in memory."""
         return self._runs.models.used
 
-    def steps(self, *, at_once: int) -> Iterator[Step]:
+    def events(self, *, at_once: int) -> Iterator[RunEvent]:
         """The server versions of all runs, each run's in order; `at_once` runs are open at a time.
 
         With `scoring` not all of them: a run's first two, those at which something is due, and two
@@ -118,7 +118,7 @@ class Engine:
         state.models.release(rows)
         return NewVersions(run, NOBODY, server)
 
-    def _update(self) -> Iterator[Step]:
+    def _update(self) -> Iterator[RunEvent]:
         """Make all updates whose client updates are in, until there are none."""
         state = self._runs
         while len(runs := np.flatnonzero(state.open & (state.missing == 0))):
@@ -132,13 +132,13 @@ class Engine:
             updater = {run: self._updater(run, refused) for run in runs.tolist()}
             together = [run for run in updater if updater[run] is self._by_products]
             alone = [run for run in updater if updater[run] is not self._by_products]
-            new = [made for run in alone for made in updater[run].update([run])]
+            new = [versions for run in alone for versions in updater[run].update([run])]
             if self._by_products is not None:
                 new += self._by_products.update(together)
             if new:
                 self._advance(new, refused)
 
-    def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[Step]:
+    def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[RunEvent]:
         """Find client updates that must not be used; some runs end with them."""
         for run in runs.tolist():
             aggregator, finite = self._runs.aggregators[run], self._runs.jobs.finite
@@ -162,18 +162,18 @@ class Engine:
 
     def _advance(self, new: Sequence[NewVersions], refused: Mapping[int, Ints]) -> None:
         """Free what the updates have used, and let jobs begin from the new versions."""
-        self._dispatcher.use(np.concatenate([made.jobs for made in new]))
+        self._dispatcher.use(np.concatenate([versions.jobs for versions in new]))
         self._runs.advance(new, refused)
         self._dispatcher.dispatch(new)
-        self._runs.models.release(np.concatenate([made.rows[:-1] for made in new]))
+        self._runs.models.release(np.concatenate([versions.rows[:-1] for versions in new]))
         self._reporter.add(new, refused)
 
-    def _report(self) -> Iterator[Step]:
+    def _report(self) -> Iterator[RunEvent]:
         """Report new versions, and close the runs that are over."""
-        for step in self._reporter.events():
-            yield step
-            if self._runs.aggregators[step.run].over:
-                self._close(step.run)
+        for event in self._reporter.events():
+            yield event
+            if self._runs.aggregators[event.run].over:
+                self._close(event.run)
 
     def _close(self, run: int) -> None:
         """End a run."""

@@ -20,7 +20,7 @@ class JobTable:
 
     run: Ints
     client: Ints  # numbered across runs
-    who: Ints  # the client's number within its run
+    client_in_run: Ints  # its number within the run
     steps: Ints
     first_step: Ints
     start_version: Ints  # start version
@@ -28,7 +28,7 @@ class JobTable:
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
     update: Ints  # that uses it; -1 until it is known
-    left: Mask  # whether it is under way at the horizon, so that only a longer run would use it
+    unfinished: Mask  # whether it is under way at the horizon: only a longer run would use it
     start: Ints  # row of its start model; -1: none
     end: Ints  # row of its end model; -1: none
     finite: Mask  # whether the end model has neither NaN nor infinity
@@ -46,14 +46,14 @@ class JobTable:
         new = len(known.client) - before
         self._reserve(new)
         place = slice(self._count, self._count + new)
-        self.who[place] = known.client[before:]
+        self.client_in_run[place] = known.client[before:]
         self.client[place] = first_client + known.client[before:]
         for name in ("steps", "first_step", "start_version", "begin"):
             getattr(self, name)[place] = getattr(known, name)[before:]
         self.run[place], self.rate[place] = number, run.rates[before:]
         self.due[place] = run.timeline.due[before:]
         self.update[place] = known.used_by[before:] if run.timeline.complete else -1
-        self.left[place] = _left(known) if run.timeline.complete else False
+        self.unfinished[place] = _unfinished(known) if run.timeline.complete else False
         self.start[place] = self.end[place] = -1
         self.finite[place] = True
         added = np.arange(self._count, self._count + new)
@@ -76,8 +76,8 @@ class JobTable:
                 setattr(self, name, np.resize(getattr(self, name), self._room))
 
 
-def _left(schedule: Schedule) -> Mask:
-    """Jobs that no update uses, but that are not over before the last answer which one uses."""
+def _unfinished(schedule: Schedule) -> Mask:
+    """Jobs that no server step uses, and that end after the last one which is used."""
     last = schedule.finish[: schedule.jobs].max(initial=-np.inf)
-    left: Mask = (schedule.used_by == schedule.updates) & (schedule.finish >= last)
-    return left
+    unfinished: Mask = (schedule.used_by == schedule.updates) & (schedule.finish >= last)
+    return unfinished

@@ -44,7 +44,7 @@ class PlainLoop:
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._later: dict[int, Vector] = {}  # of jobs that have not begun
 
-    def moments(self) -> Iterator[ServerVersion]:
+    def events(self) -> Iterator[ServerVersion]:
         """All server versions, one after the other."""
         run = self._run
         if run.resume_point is None:

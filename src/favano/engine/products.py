@@ -21,7 +21,7 @@ from favano.types import Floats, Ints, Stack
 
 
 class AggregationWeights(NamedTuple):
-    """Weights of [w_{t-1}, k start models, k end models] in an update with k answers."""
+    """Weights of [w_{t-1}, k start models, k end models] in an update with k client updates."""
 
     server: Floats  # (1 + 2k,) parameters of w_t
     buffers: Floats | None  # (1 + 2k,) buffers of w_t, if there are any
@@ -29,22 +29,22 @@ class AggregationWeights(NamedTuple):
 
 
 _MOST = 4096  # weights that are kept per run
-UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # an update without an answer
+UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # without client updates
 
 
 class WeightCache:
     """Computes the weights of a run's updates; those that were found before are not computed again.
 
-    The weights of the models that clients continue from depend only on the number of answers. Those
-    of the server model depend on what the update reads of its answers beside their models, if it is
-    the whole state of the method. Of several answers the same numbers rarely come again, so weights
-    are kept where nothing is read, and for single answers.
+    The weights of the models that clients continue from depend only on the number of client
+    updates. Those of the server model depend on what the method reads of them beside their models,
+    if the server model is its whole state. The same numbers of several clients rarely come again,
+    so weights are kept where nothing is read, and for single client updates.
     """
 
     def __init__(self, method: AnyMethod, *, with_buffers: bool) -> None:
         self._method, self._with_buffers = method, with_buffers
-        self._own: dict[int, Floats | None] = {}  # by the number of answers
-        # What updates with so many answers read; None: their weights are not kept.
+        self._own: dict[int, Floats | None] = {}  # by the number of client updates
+        # What the method reads of so many client updates; None: their weights are not kept.
         self._reads: dict[int, tuple[str, ...] | None] = {}
         self._kept: dict[tuple[object, ...], AggregationWeights] = {}
 
@@ -130,7 +130,7 @@ def new_servers(
 
     Args:
         models: (U, 1 + 2k, size) server model, start models and end models of each chain of
-            updates, padded with the server model if a chain has fewer answers than another.
+            updates, padded with the server model if a chain has fewer client updates than another.
         chains: weights of consecutive updates; the longest has m.
         layout: of the models.
 

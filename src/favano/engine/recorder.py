@@ -33,7 +33,7 @@ class Observation(NamedTuple):
 
     server: Vector
     mean: Vector  # of all models
-    refused: int  # answers with NaN or infinity
+    refused: int  # client updates with NaN or infinity
     wrapped: int  # messages that a codec read wrongly
 
 
@@ -53,7 +53,7 @@ class Counters(NamedTuple):
     server_steps: Ints
     local_steps: Ints  # of jobs that have ended
     contributed_steps: Ints  # of jobs that an update has used
-    uploads: Ints  # also of answers that the server drops
+    uploads: Ints  # also of client updates that the server drops
     downloads: Ints
     first_downloads: Ints  # the first model of each client
 
@@ -130,7 +130,7 @@ class Recorder(Generic[S]):
             self._versions = self.run.schedule.versions_at(self.times).tolist()
 
     def observe(self, event: ServerVersion) -> None:
-        """Evaluate this moment if it is due, without waiting for a GPU."""
+        """Evaluate this version if it is due, without waiting for a GPU."""
         self._refused += len(event.refused)
         for numbers, server, mean in self._measure(event):
             wrapped = 0 if self.run.link is None else self.run.link.wrapped

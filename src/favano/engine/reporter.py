@@ -26,12 +26,12 @@ from favano.types import Ints, Stack
 _PERIOD = 0.5  # seconds after which a version is reported, though nothing is due
 
 
-class Step(NamedTuple):
+class RunEvent(NamedTuple):
     """A new server version of one of the runs, or the error that ended it."""
 
     run: int
     event: ServerVersion | NonFiniteUpdate
-    made: StepsDone  # by all runs since the last event, also in jobs that are not finished
+    steps_done: StepsDone  # by all runs since the last event, also in jobs that are not finished
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ class Reporter:
 
     def add(self, new: Sequence[NewVersions], refused: Mapping[int, Ints]) -> None:
         """Runs have new versions, for which updates of some clients were refused."""
-        table, jobs = self._runs.jobs, np.concatenate([made.jobs for made in new])
+        table, jobs = self._runs.jobs, np.concatenate([versions.jobs for versions in new])
         np.add.at(self._used_steps, table.run[jobs], table.steps[jobs])
-        self._pending |= {made.run: refused.get(made.run, NOBODY) for made in new}
+        self._pending |= {versions.run: refused.get(versions.run, NOBODY) for versions in new}
 
     def waits_for(self, runs: Ints) -> bool:
         """Whether any of these runs has a version that was not reported."""
         return not self._pending.keys().isdisjoint(runs.tolist())
 
-    def events(self) -> Iterator[Step]:
+    def events(self) -> Iterator[RunEvent]:
         """The newest versions, where somebody needs them."""
         pending, self._pending = self._pending, {}
         measured, now = self._measured(list(pending)), perf_counter()
@@ -91,10 +91,10 @@ class Reporter:
             seen = (version, server, refused, clients, snapshot, steps, measured.get(run))
             yield self.event(run, ServerVersion(*seen))
 
-    def event(self, run: int, event: ServerVersion | NonFiniteUpdate) -> Step:
+    def event(self, run: int, event: ServerVersion | NonFiniteUpdate) -> RunEvent:
         """An event, with the steps that were made since the last one."""
         done, self._steps_done = self._steps_done, self._steps_done._replace(steps=0)
-        return Step(run, event, done)
+        return RunEvent(run, event, done)
 
     def _is_needed(self, run: int, now: float) -> bool:
         """Whether a version is reported for an evaluation, a checkpoint or the display.
@@ -135,7 +135,7 @@ class Reporter:
         rows = np.concatenate([state.server[[run]], held, table.start[jobs], later_rows])
         distinct, place = np.unique(rows, return_inverse=True)
         models = state.models.take(distinct)
-        client = np.append(table.who[jobs], later)
+        client = np.append(table.client_in_run[jobs], later)
         start_version = np.append(table.start_version[jobs], version)
         return Snapshot(
             version=aggregator.version,

@@ -67,15 +67,16 @@ class RunTable:
             new: of each run at most one.
             refused: clients of a run whose updates were not used.
         """
-        jobs, runs = np.concatenate([made.jobs for made in new]), [made.run for made in new]
+        jobs = np.concatenate([versions.jobs for versions in new])
+        runs = [versions.run for versions in new]
         table, before = self.jobs, self.server[runs]
         self.models.release(np.concatenate([table.start[jobs], table.end[jobs], before]))
         table.start[jobs] = table.end[jobs] = -1
-        self.server[runs] = [made.rows[-1] for made in new]
+        self.server[runs] = [versions.rows[-1] for versions in new]
         self.version[runs] = [self.aggregators[run].version for run in runs]
         for run in runs:
             if self.clients.changing(run):
-                self.clients.reach(run, self.time(run))
+                self.clients.advance(run, self.time(run))
             if not self.aggregators[run].timeline.complete:
                 self.add_jobs(run)
         for run, clients in refused.items():

@@ -1,4 +1,4 @@
-"""Moments: what the engines tell of a run, version by version."""
+"""Server version events: what the engines report of a run, version by version."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Measurement(NamedTuple):
 
 
 class ServerVersion(NamedTuple):
-    """The run after an update; version -1 is the initial model. Valid until the next moment.
+    """The run after an update; version -1 is the initial model. Valid until the next event.
 
-    A run that goes on from a snapshot begins with the moment of the snapshot.
+    A run that goes on from a snapshot begins with the version of the snapshot.
     """
 
     version: int
     server: Vector
-    refused: Ints  # clients whose answer has NaN or infinity
+    refused: Ints  # clients whose update has NaN or infinity
     clients: ClientModelView
     snapshot: Callable[[], Snapshot]
-    steps: int = 0  # local steps that were used since the last moment
+    steps: int = 0  # local steps that were used since the last event
     measured: Measurement | None = None  # if evaluated together with other runs

@@ -245,7 +245,7 @@ def _unit_updates(runs: RunTable, run: int, jobs: Ints, later: int = 0) -> Clien
     """Client updates of a run's next update, or of one that many updates later."""
     table, version = runs.jobs, runs.aggregators[run].version + 1 + later
     stale = version - 1 - table.start_version[jobs]
-    who, steps, rate = table.who[jobs], table.steps[jobs], table.rate[jobs]
+    who, steps, rate = table.client_in_run[jobs], table.steps[jobs], table.rate[jobs]
     return products.unit_updates(who, steps, stale, rate, version)
 
 

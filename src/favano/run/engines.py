@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from favano.engine import AHEAD, Engine, PlainLoop, Scoring, Step
+from favano.engine import AHEAD, Engine, PlainLoop, RunEvent, Scoring
 from favano.errors import NonFiniteUpdate
 from favano.notices import notice
 from favano.run.seed_run import SeedRun
@@ -44,7 +44,7 @@ class Group(NamedTuple):
     precision: str
 
 
-def engine(flat: FlatModel, runs: Sequence[SeedRun], workers: int | None) -> Generator[Step]:
+def engine(flat: FlatModel, runs: Sequence[SeedRun], workers: int | None) -> Generator[RunEvent]:
     """The moments of all runs; runs that cannot share lanes follow each other."""
     numbered = sorted(enumerate(runs), key=lambda pair: _group(flat, pair[1]))
     for group, members in groupby(numbered, key=lambda pair: _group(flat, pair[1])):
@@ -65,7 +65,7 @@ def _group(flat: FlatModel, run: SeedRun) -> Group:
 @contextmanager
 def _steps(
     flat: FlatModel, runs: Sequence[SeedRun], group: Group, workers: int | None
-) -> Iterator[Iterator[Step]]:
+) -> Iterator[Iterator[RunEvent]]:
     """The moments of runs that share lanes."""
     trainers = [run.trainer for run in runs]
     if group.engine == "loop":
@@ -73,7 +73,7 @@ def _steps(
     elif flat.vector.device.type == "cpu":
         with _host_lanes(flat, trainers, workers) as lanes:
             steps = Engine([run.aggregator for run in runs], lanes)
-            yield steps.steps(at_once=2 * lanes.capacity)
+            yield steps.events(at_once=2 * lanes.capacity)
     elif group.batch_order != "epoch":
         notice(
             f"batch_order={group.batch_order} trains one client at a time on a GPU; "
@@ -124,7 +124,7 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> MemoryShare:
     return shared(free, flat.vector.nbytes, clients, len(runs), memory)
 
 
-def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: MemoryShare) -> Iterator[Step]:
+def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: MemoryShare) -> Iterator[RunEvent]:
     """The moments of runs on a GPU; updates and evaluations of many runs are made together."""
 
     def due(run: int, version: int) -> bool:
@@ -142,7 +142,7 @@ def on_stacks(runs: Sequence[SeedRun], lanes: StackLanes, share: MemoryShare) ->
     rows = share.rows + AHEAD * lanes.capacity
     aggregators = [seed_run.aggregator for seed_run in runs]
     stacked = Engine(aggregators, lanes, products=True, scoring=scoring, rows=rows)
-    return stacked.steps(at_once=share.runs)
+    return stacked.events(at_once=share.runs)
 
 
 @contextmanager
@@ -161,11 +161,11 @@ def _host_lanes(
         yield lanes
 
 
-def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[Step]:
+def _one_by_one(runs: Sequence[SeedRun]) -> Iterator[RunEvent]:
     """The plain loop."""
     for number, run in enumerate(runs):
         try:
-            for event in PlainLoop(run.aggregator, run.trainer).moments():
-                yield Step(number, event, StepsDone(event.steps, perf_counter()))
+            for event in PlainLoop(run.aggregator, run.trainer).events():
+                yield RunEvent(number, event, StepsDone(event.steps, perf_counter()))
         except NonFiniteUpdate as error:
-            yield Step(number, error, StepsDone(0, perf_counter()))
+            yield RunEvent(number, error, StepsDone(0, perf_counter()))

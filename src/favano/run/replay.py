@@ -101,7 +101,7 @@ def replay(
         scales=scales,
     )
     by_share = trainer if places is None else ShareTrainer(trainer, places)
-    return (event.server for event in PlainLoop(aggregator, by_share).moments())
+    return (event.server for event in PlainLoop(aggregator, by_share).events())
 
 
 def link_of(trace: ContactTrace, codec: Codec | None, model: FlatModel, seed: int) -> Link | None:

@@ -134,8 +134,8 @@ def run_together(
     try:
         with one_thread(), closing(engine(flat, runs, workers)) as steps:
             for step in steps:
-                run, made = runs[step.run], made + step.made.steps
-                on_steps(step.made)
+                run, made = runs[step.run], made + step.steps_done.steps
+                on_steps(step.steps_done)
                 if run.began:
                     display.advance(run.label, made, run.time)
                     made = 0

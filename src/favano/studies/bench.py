@@ -252,7 +252,7 @@ def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _
     with one_thread():
         torch.set_num_threads(threads)
         began = perf_counter()
-        for _ in PlainLoop(aggregator, trainer).moments():
+        for _ in PlainLoop(aggregator, trainer).events():
             pass
         seconds = perf_counter() - began
     kernels = default_kernels() if samples.labels.device.type == "cpu" else None

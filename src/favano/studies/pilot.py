@@ -43,7 +43,7 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     wanted = set(np.linspace(-1, last, min(_POINTS, last + 2)).round().astype(int).tolist())
     points = []
     with one_thread():
-        for event in PlainLoop(aggregator, trainer).moments():
+        for event in PlainLoop(aggregator, trainer).events():
             if event.version in wanted:
                 points.append(probe.at(event.server))
             if event.version >= last:

@@ -100,20 +100,20 @@ class LaneMaker:
 
         A network that cannot be trained even in one lane is refused.
         """
-        made: LaneStack | None
+        stack: LaneStack | None
         while True:
             try:
-                made = self._stack(capacity)
-                made.compile()
-                made.try_launch()
-                return made
+                stack = self._stack(capacity)
+                stack.compile()
+                stack.try_launch()
+                return stack
             except torch.cuda.OutOfMemoryError:
                 if capacity == 1:
                     raise
             except Exception as error:  # perhaps too many numbers for a kernel
                 if capacity == 1:
                     raise _refusal(self._model.module, error) from error
-            made = None  # before a smaller one is made
+            stack = None  # before a smaller one is made
             torch.cuda.empty_cache()
             capacity //= 2
 

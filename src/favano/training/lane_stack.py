@@ -38,10 +38,10 @@ _LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5
 class LaunchResult:
     """Lanes that a launch finished, and their end models, perhaps still being computed."""
 
-    def __init__(self, lanes: Ints, rows: Stack, width: int, made: int) -> None:
+    def __init__(self, lanes: Ints, rows: Stack, width: int, steps: int) -> None:
         """Rows of the lanes, of which the first numbers are the end models; others are finite."""
         self.lanes, self.ends = lanes, rows[:, :width]
-        self.made = made  # local steps, also in lanes that it did not finish
+        self.steps = steps  # local steps, also in lanes that it did not finish
         finite = rows.isfinite().all(dim=1)  # whole rows are read faster
         self._finite = finite.to("cpu", non_blocking=True)
         self.arrived = event_now() if rows.is_cuda else None
@@ -180,10 +180,10 @@ class LaneStack:
                     self._advance(at_work, self._host_step[at_work] + number)
                 if first < last:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
-        made = np.minimum(left, launches)
-        self._host_step[live] += made
-        self._host_left[live] -= made
-        return LaunchResult(done, ends, self._width, int(made.sum()))
+        steps = np.minimum(left, launches)
+        self._host_step[live] += steps
+        self._host_left[live] -= steps
+        return LaunchResult(done, ends, self._width, int(steps.sum()))
 
     def compile(self) -> None:
         """Compile the kernels of a step, if it has any."""

@@ -47,7 +47,7 @@ class StepsDone(NamedTuple):
     """Local steps that lanes have made, and when the last of them ended."""
 
     steps: int
-    at: float  # as `perf_counter` tells it
+    at: float  # by `perf_counter`
 
 
 class Finished(NamedTuple):
@@ -56,7 +56,7 @@ class Finished(NamedTuple):
     jobs: Ints
     ends: Stack
     finite: Mask  # no NaN, no infinity
-    made: StepsDone  # since the last collection, also in jobs that are not finished
+    steps_done: StepsDone  # since the last collection, also in jobs that are not finished
 
 
 class Trainer(Protocol):

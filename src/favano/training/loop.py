@@ -186,8 +186,8 @@ class SerialLanes:
         (jobs, models, task, work), self._loaded = self._loaded, None
         trainer = self._trainers[int(task[0])]
         end = trainer.train(models[:, : trainer.width], work)
-        made = StepsDone(int(work.steps.sum()), perf_counter())
-        return Finished(jobs, end, np.array(finite_rows(end)), made)
+        done = StepsDone(int(work.steps.sum()), perf_counter())
+        return Finished(jobs, end, np.array(finite_rows(end)), done)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""

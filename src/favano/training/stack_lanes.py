@@ -67,8 +67,8 @@ class StackLanes:
         self._in_lane[result.lanes] = -1
         finite = result.finite()
         # The launch may have ended long ago, while the host was busy.
-        made = StepsDone(result.made, self._clock.time(result.arrived))
-        return Finished(jobs, result.ends, finite, made)
+        done = StepsDone(result.steps, self._clock.time(result.arrived))
+        return Finished(jobs, result.ends, finite, done)
 
     def halve(self) -> Ints:
         """Make a stack of half as many lanes.

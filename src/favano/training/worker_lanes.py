@@ -156,8 +156,8 @@ class WorkerLanes:
             slots.append(slot)
             finite.append(good)
         self._free.extend(slots)
-        made = StepsDone(int(self._steps[slots].sum()), perf_counter())
-        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite), made)
+        done = StepsDone(int(self._steps[slots].sum()), perf_counter())
+        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite), done)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""
