@@ -43,6 +43,7 @@ ALLOWED = {
     "methods": {
         "types", "errors", "code_digest", "notices", "options", "timing", "schedule", "theory",
     },
+    "transforms": {"types", "errors", "options", "methods"},
     "data": {"types", "errors", "notices", "file_sizes", "rng"},
     "models": {"types", "errors"},
     "quantisation": {"types", "errors", "rng"},
@@ -52,11 +53,12 @@ ALLOWED = {
     },
     "metrics": {"types", "errors", "records", "models", "training"},
     "specification": {
-        "types", "errors", "file_sizes", "options", "records", "timing", "methods", "data",
-        "quantisation", "training",
+        "types", "errors", "file_sizes", "options", "records", "timing", "methods", "transforms",
+        "data", "quantisation", "training",
     },
     "aggregation": {
-        "types", "errors", "rng", "records", "schedule", "methods", "quantisation", "training",
+        "types", "errors", "rng", "records", "schedule", "methods", "transforms", "quantisation",
+        "training",
     },
     "engine": {
         "types", "errors", "rng", "timing", "schedule", "methods", "quantisation", "training",
@@ -71,12 +73,12 @@ ALLOWED = {
     "run": {
         "types", "errors", "rng", "code_digest", "notices", "options", "records", "timing",
         "schedule", "theory", "methods", "data", "models", "quantisation", "training", "metrics",
-        "specification", "aggregation", "engine", "planning", "results",
+        "specification", "aggregation", "engine", "planning", "results", "transforms",
     },
     "flower": {
         "types", "errors", "rng", "screening", "records", "timing", "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
-        "planning",
+        "planning", "transforms",
     },
     "cluster": {
         "types", "errors", "records", "methods", "data", "training", "metrics", "specification",
@@ -88,8 +90,8 @@ ALLOWED = {
     },
     "cli": {
         "types", "errors", "code_digest", "notices", "options", "records", "schedule", "theory",
-        "methods", "quantisation", "specification", "planning", "run", "flower", "studies",
-        "report", "results", "cluster",
+        "methods", "transforms", "quantisation", "specification", "planning", "run", "flower",
+        "studies", "report", "results", "cluster",
     },
 }  # fmt: skip
 # What a package is given by those above it: it names the type, and imports nothing.

@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     from favano.run.verification import Verdict as Verdict
     from favano.run.verification import verify as verify
     from favano.specification.parts import Fleet as Fleet
+    from favano.transforms.adagrad import adagrad as adagrad
+    from favano.transforms.adam import adam as adam
+    from favano.transforms.clip import clip as clip
+    from favano.transforms.median import median as median
+    from favano.transforms.momentum import momentum as momentum
+    from favano.transforms.transform import ServerTransform as ServerTransform
+    from favano.transforms.trimmed_mean import trimmed_mean as trimmed_mean
+    from favano.transforms.yogi import yogi as yogi
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
 
@@ -67,19 +75,27 @@ _HOME = {
     "Problem": "run.problem",
     "Result": "results.result",
     "STOP": "run.observer",
+    "ServerTransform": "transforms.transform",
     "Stack": "types",
     "Vector": "types",
     "Verdict": "run.verification",
     "accuracy": "metrics.metric",
+    "adagrad": "transforms.adagrad",
+    "adam": "transforms.adam",
+    "clip": "transforms.clip",
     "column": "methods.arrays",
     "compare": "run.api",
     "load": "results.reading",
+    "median": "transforms.median",
+    "momentum": "transforms.momentum",
     "option": "options",
     "perplexity": "metrics.metric",
     "plan": "run.api",
     "simulate": "run.api",
+    "trimmed_mean": "transforms.trimmed_mean",
     "verify": "run.verification",
     "with_rows": "methods.arrays",
+    "yogi": "transforms.yogi",
     "zeros": "methods.arrays",
 }
 __all__ = [*_HOME, "__version__"]

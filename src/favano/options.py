@@ -56,6 +56,7 @@ Seeds = Annotated[int, Field(ge=1, le=10_000)]  # they are planned and trained t
 Time = Annotated[float, Field(ge=0)]
 PositiveTime = Annotated[float, Field(gt=0)]
 Rate = Annotated[float, Field(ge=0, le=1e30)]  # beyond it, single precision overflows
+Below1 = Annotated[float, Field(ge=0, lt=1)]
 UnitInterval = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
 PositiveUnitInterval = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
 

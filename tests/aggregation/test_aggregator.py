@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, ClientMemory, ServerChain
 from favano.engine import PlainLoop
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.methods import AnyMethod, ModelState, our_methods
@@ -15,10 +15,10 @@ from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedbuff import FedBuff
 from favano.methods.quafl import Quafl
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import KnownSteps
 from favano.schedule import Schedule
 from favano.training import Layout, Work
+from favano.transforms import as_transform
 from favano.types import NonFinite, Stack, Vector
 from tests.engine.networks import Problem, same
 from tests.methods.bound import any_method, bound, scheduled, weighed
@@ -98,7 +98,14 @@ def test_so_does_an_optimiser_that_is_kept() -> None:
     layout, rates = Layout(parameters=4, buffers=0, counters=0), np.ones(len(schedule.client))
     rule = "optimiser_state=kept: need fresh with fedbuff, whose clients go on before"
     with pytest.raises(BadInput, match=rule):
-        Aggregator(method, schedule, layout, rates, start_model(), kept=1)
+        Aggregator(
+            method,
+            schedule,
+            layout,
+            rates,
+            start_model(),
+            memory=ClientMemory(method, layout, kept=1),
+        )
     Aggregator(method, schedule, layout, rates, start_model())
 
 
@@ -108,7 +115,7 @@ def test_an_update_that_failed_leaves_the_servers_optimiser(
     """It is made again when there is memory; the momentum must not have moved."""
     method, average = bound(FedAvg(), 4), FedAvg.aggregate_buffers
     schedule, layout = scheduled(method, 300), Layout(parameters=3, buffers=1, counters=0)
-    server = ServerOptimiser("momentum", rate=1.0, momentum=0.9)
+    server = ServerChain(method, [as_transform("momentum")])
     rates = np.ones(len(schedule.client))
 
     def run() -> Aggregator[ModelState]:
@@ -157,7 +164,7 @@ def test_a_client_whose_answer_is_refused_forgets() -> None:
         refused += len(event.refused)
         done[client] = 0 if len(event.refused) else done.get(client, 0) + 1
         expected = torch.full((8,), 2.0 * done[client], dtype=torch.float64)
-        (start,) = aggregator.starts(who, event.clients.of(who))
+        (start,) = aggregator.memory.starts(who, event.clients.of(who))
         assert torch.equal(start[4:], expected)
         assert bool(event.server.isfinite().all())
         assert event.server.shape == (4,)
@@ -194,14 +201,16 @@ def test_an_optimiser_that_is_kept_counts_the_steps_of_all_jobs() -> None:
     method = bound(FedAvg(), 10)
     schedule, layout = scheduled(method, 300), Layout(parameters=4, buffers=0, counters=0)
     rates = np.ones(len(schedule.client))
-    run = Aggregator(method, schedule, layout, rates, start_model(), kept=1)
+    run = Aggregator(
+        method, schedule, layout, rates, start_model(), memory=ClientMemory(method, layout, kept=1)
+    )
     for steps in (5, 3):
-        run.remember(2, start_model(), steps)
-    run.remember(1, start_model(), 4)
-    before = run.steps_before(np.array([2, 0, 1]))
+        run.memory.remember(2, start_model(), steps)
+    run.memory.remember(1, start_model(), 4)
+    before = run.memory.steps_before(np.array([2, 0, 1]))
     assert before is not None
     assert before.tolist() == [8, 0, 4]
-    run.remember(2, None, 6)
-    before = run.steps_before(np.array([2, 1]))
+    run.memory.remember(2, None, 6)
+    before = run.memory.steps_before(np.array([2, 1]))
     assert before is not None
     assert before.tolist() == [0, 4]

@@ -43,7 +43,9 @@ def snapshot(version: int, *waiting: tuple[int, int, int]) -> Snapshot:
     client, base, place = np.array(waiting, dtype=np.int64).reshape(-1, 3).T
     nobody = np.zeros(2, dtype=np.int64)
     held = Held(np.array([7, 8]), nobody, np.zeros(2, dtype=np.bool_), nobody)
-    memory = RunMemory("", None, ModelState(torch.zeros(0)), None, {}, {}, {}, {}, None)
+    memory = RunMemory(
+        "", None, ModelState(torch.zeros(0)), (), KeptByClients({}, {}, {}), {}, None
+    )
     return Snapshot(version, np.zeros((1, 1)), 0, held, Waiting(client, base, place), memory)
 
 

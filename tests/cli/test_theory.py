@@ -85,7 +85,7 @@ def test_steps_that_the_theorem_is_not_about_are_refused(
     command: str,
     favano: Program,  # noqa: F811
 ) -> None:
-    rule = "need plain SGD and neither server_optimiser nor robust, since the theorem is about"
+    rule = "need plain SGD and no server transforms, since the theorem is about"
     for flag, value in (("--optimiser", "adam"), ("--momentum", "0.9")):
         code, out, err = favano("theory", command, flag, value)
         assert (code, out) == (2, "")

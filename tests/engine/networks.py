@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from favano.aggregation import Aggregator, Link
+from favano.aggregation import Aggregator, ClientMemory, Link, ServerChain
 from favano.data import BatchStream
 from favano.engine import Engine, PlainLoop, RunEvent, ServerVersion
 from favano.errors import NonFiniteUpdate
 from favano.methods import State
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.models.norm import BatchNorm2d
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec
@@ -37,6 +36,7 @@ from favano.training import (
     one_thread,
 )
 from favano.training.optimisers import SGD, Optimiser
+from favano.transforms import as_transform
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 from tests.specs import complete, read_by
 
@@ -65,7 +65,7 @@ class Problem:
         poisoned: bool = False,
         device: str = "cpu",
         optimiser: Optimiser = SGD,
-        server: ServerOptimiser | None = None,
+        server: Sequence[str] = (),
         keys: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.name, self.seed, self.device, self.server = name, seed, device, server
@@ -99,8 +99,11 @@ class Problem:
         non_finite: NonFinite = "skip" if self.poisoned else "stop"
         return Aggregator(
             self.method, self.planned.timeline if link is None else self.schedule, self.flat.layout,
-            self.rates, self.initial, non_finite=non_finite, buffers=self.buffers, link=link,
-            kept=self.kept, server=self.server,
+            self.rates, self.initial, non_finite=non_finite, link=link,
+            memory=ClientMemory(
+                self.method, self.flat.layout, kept=self.kept, buffers=self.buffers
+            ),
+            server=ServerChain(self.method, [as_transform(text) for text in self.server]),
         )  # fmt: skip
 
     def rates(self, schedule: Schedule) -> Floats:

@@ -24,7 +24,6 @@ from favano.engine import (
 from favano.engine.updaters import ByProducts, walk
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.planning.planned import plan_seed
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.specification.presets import resolve
@@ -126,9 +125,9 @@ def optimised() -> list[Problem]:
         Problem("quafl", 3, optimiser=kept[1], codec=MinMax(bits=5)),
         Problem("asofed", 4, optimiser=kept[0], poisoned=True),
         Problem("asyncfeded", 5, optimiser=kept[1], buffers="local"),
-        Problem("fedavg", 6, server=ServerOptimiser("momentum", 0.5, 0.9)),
-        Problem("scaffold", 7, server=ServerOptimiser("yogi", 0.1, 0.9, 0.1, 0.9)),
-        Problem("fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9), poisoned=True),
+        Problem("fedavg", 6, server=["median", "momentum:0.9:0.5"]),
+        Problem("scaffold", 7, server=["yogi:0.1:0.9:0.1:0.9"]),
+        Problem("fedbuff", 8, server=["adam:0.1:0.9:0.1:0.9"], poisoned=True),
     ]
 
 
@@ -195,7 +194,7 @@ def test_what_clients_start_from_is_that_of_the_plain_loop(
 
 
 def starts(run: Aggregator[State], event: ServerVersion) -> Stack:
-    return run.starts(np.arange(CLIENTS), event.clients.of(np.arange(CLIENTS)))
+    return run.memory.starts(np.arange(CLIENTS), event.clients.of(np.arange(CLIENTS)))
 
 
 def test_a_schedule_that_grows_is_trained_ahead() -> None:

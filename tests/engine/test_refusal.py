@@ -84,7 +84,7 @@ def test_its_own_buffers_stay_as_they_were(name: str, loop: bool) -> None:
     run, parameters = refusal.aggregator(), refusal.problem.flat.layout.parameters
     buffers: list[Vector] = []
     for event in refusal.moments(run, loop=loop):
-        (start,) = run.starts(refusal.client, event.clients.of(refusal.client))
+        (start,) = run.memory.starts(refusal.client, event.clients.of(refusal.client))
         buffers.append(start[parameters:].clone())
         if event.version == refusal.version:
             assert event.refused.tolist() == refusal.client.tolist()

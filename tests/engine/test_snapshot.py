@@ -16,7 +16,6 @@ from favano.aggregation.snapshot import KINDS, RunMemory
 from favano.engine import Engine, PlainLoop, RunEvent, Scoring, ServerVersion
 from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
 from favano.training.optimisers import Optimiser
@@ -42,7 +41,7 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
         Problem, "quafl", 3, optimiser=KEPT, codec=MinMax(bits=5)
     ),
     "server's optimiser": partial(
-        Problem, "fedbuff", 8, server=ServerOptimiser("adam", 0.1, 0.9, 0.1, 0.9)
+        Problem, "fedbuff", 8, server=["clip:0.5", "momentum:0.5", "adam:0.1:0.9:0.1:0.9"]
     ),
 }
 QUEUE: dict[str, object] = {"concurrency": CLIENTS}

@@ -18,7 +18,6 @@ from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.methods import AnyMethod, make_method
-from favano.methods.robust import parse_robust
 from favano.quantisation import quantised
 from favano.run.replay import Divergence, divergence, link_of, replay
 from favano.training import FlatModel, LoopTrainer, Task, check_fit
@@ -96,8 +95,7 @@ def simulated(strategy: AsyncStrategy, result: AsyncResult) -> Vector:
         strategy.bound,
         trainer,
         model_of(initial()),
-        server=strategy.server_optimiser,
-        robust=parse_robust(strategy.robust),
+        server=strategy.chain,
         link=link_of(result.trace, read_codec(strategy.codec), flat, strategy.seed),
         buffers=strategy.buffers,
     )

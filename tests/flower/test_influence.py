@@ -23,11 +23,10 @@ from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.wire import Reply, read_reply, reply_message
 from favano.methods import make_method
-from favano.methods.robust import Robust
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule.contact_trace import load_trace
 from favano.screening import NormGate, Refusal
 from favano.specification.parts import TrainingPart
+from favano.transforms.median import Median
 from tests.flower.fake_grid import Killed, Node, OwnTime, VirtualTime
 from tests.flower.federations import (
     diverges,
@@ -178,7 +177,7 @@ def test_no_node_moves_the_model_by_more_than_three_times_the_median(
 @pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
 def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:
     """Momentum makes more of each step of the server, but of all of its parts alike."""
-    federation = seen(method, liar, server_optimiser=ServerOptimiser("momentum", 1.0, 0.9))
+    federation = seen(method, liar, server=["momentum"])
     assert federation.ratio <= 3.0
     assert federation.jump <= 3.0
 
@@ -206,7 +205,7 @@ def test_without_a_bound_the_attacks_work(method: str, liar: str, least: float) 
     [
         {"norm": NormGate(1.0)},
         {"norm": NormGate(quantile=0.5)},
-        {"robust": "clip:1.0"},
+        {"server": ["clip:1.0"]},
     ],
     ids=["norm", "quantile", "clip"],
 )
@@ -228,16 +227,16 @@ def test_norm_gates_see_contributions_as_they_are_applied() -> None:
 
 def test_clipping_alone_bounds_who_understates_steps() -> None:
     """A norm that whole jobs exceed, and no honest contribution much."""
-    federation = seen("favano", "one step", influence=None, robust="clip:0.05")
+    federation = seen("favano", "one step", influence=None, server=["clip:0.05"])
     assert federation.ratio < 3.0
-    honest = seen("favano", None, influence=None, robust="clip:0.05").total
+    honest = seen("favano", None, influence=None, server=["clip:0.05"]).total
     assert np.allclose(honest, seen("favano", None, influence=None).total, rtol=0.25)
 
 
 def test_a_refused_contribution_is_in_no_mean() -> None:
     """Three of six send a hundred times too much; of the others, the median is taken."""
     strategy = strategy_with(
-        "fedavg", 6, {}, selected=6, influence=None, norm=NormGate(5.0), robust="median"
+        "fedavg", 6, {}, selected=6, influence=None, norm=NormGate(5.0), server=["median"]
     )
     long, short = np.full(SIZE, 10.0, np.float32), np.full(SIZE, 0.1, np.float32)
     nodes = [scripted(lambda _, n=n: long if n < 3 else short, 1.0) for n in range(6)]  # type: ignore[misc]
@@ -247,14 +246,14 @@ def test_a_refused_contribution_is_in_no_mean() -> None:
 
 
 def test_robust_rules_are_applied_once_per_update(monkeypatch: pytest.MonkeyPatch) -> None:
-    tame, calls = Robust.apply, [0]
+    taken, calls = Median.deltas, [0]
 
-    def counted(self: Robust, *given: Any) -> Any:
+    def counted(self: Median, *given: Any) -> Any:
         calls[0] += 1
-        return tame(self, *given)
+        return taken(self, *given)
 
-    monkeypatch.setattr(Robust, "apply", counted)
-    seen("favano", "one step", rounds=7, robust="median")
+    monkeypatch.setattr(Median, "deltas", counted)
+    seen("favano", "one step", rounds=7, server=["median"])
     assert calls == [7]
 
 

@@ -22,7 +22,6 @@ from favano.flower.local_training import LocalTraining
 from favano.flower.payload import unpack
 from favano.flower.wire import content_bytes, read_call, read_reply
 from favano.methods import make_method, our_methods
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.schedule import Polling
 from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
@@ -73,8 +72,8 @@ def test_a_schedule_that_needs_the_models_is_refused() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"method": "fedavg", "server_optimiser": ServerOptimiser("adam", 0.05, 0.9, 1e-3, 0.99)},
-        {"selected": 3, "robust": "median"},
+        {"method": "fedavg", "server": ["clip:0.1", "adam:0.05"]},
+        {"selected": 3, "server": ["median"]},
         {"local": LocalTraining(4, training=TrainingPart(optimiser="adam", proximal=0.1))},
         {
             "local": LocalTraining(
@@ -353,6 +352,6 @@ def test_configurations_of_other_strategies_are_refused() -> None:
 
 
 def test_a_model_that_is_lost_ends_the_federation() -> None:
-    """Without tau, Adam divides by zero; no client update of a client can mend that."""
+    """Two rates of 1e30 overflow; no client update can mend that."""
     with pytest.raises(Diverged, match="round 1: the server model has NaN or infinity"):
-        lived(strategy_of("fedavg", server_optimiser=ServerOptimiser("adam", 0.05, 0.9)))
+        lived(strategy_of("fedavg", server=["momentum:rate=1e30"] * 2))

@@ -67,7 +67,7 @@ def test_two_jobs_of_two_steps_by_hand() -> None:
     servers, memories = [], []
     for event in PlainLoop(aggregator, trainer).events():
         servers.append(float(event.server))
-        (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
+        (start,) = aggregator.memory.starts(FIRST, event.clients.of(FIRST))
         memories.append(start[1:].tolist())
     assert servers[:3] == pytest.approx([1.0, 0.915, 0.763225], rel=1e-14)
     assert memories[0] == [0.0, 0.0]
@@ -236,7 +236,7 @@ def test_end_models_are_as_long_as_they_were_sent() -> None:
     for problem, length in zip(problems, (size + 2 * parameters, size), strict=True):
         run = problem.aggregator()
         work = run.work(run.timeline.jobs(0)[:1])
-        start = run.starts(work.client, problem.initial[None])
+        start = run.memory.starts(work.client, problem.initial[None])
         end = problem.trainer.train(start, work)
         assert start.shape == end.shape == (1, length)
         assert run.layout.size == size
@@ -252,7 +252,7 @@ def test_live_models_go_on_with_the_clients_memory() -> None:
     live = live_models(aggregator, trainer, fleet, 0)
     for event in PlainLoop(aggregator, trainer).events():
         if event.version == 0:
-            (start,) = aggregator.starts(FIRST, event.clients.of(FIRST))
+            (start,) = aggregator.memory.starts(FIRST, event.clients.of(FIRST))
             model, rate = live(6.0, event.clients)[0], 0.1 * np.log(4)
             assert close(model, trainer.job(start, 0, 1, rate)[:4])
             assert not close(model, problem.local(0, event.server, 1, rate), 1e-3)

@@ -66,7 +66,7 @@ def test_ours_are_in_the_order_of_their_colours() -> None:
     assert list(our_methods())[:4] == ["favano", "fedavg", "quafl", "fedbuff"]
     assert all(name == method.name for name, method in our_methods().items())
     assert method_class("fedavg") is FedAvg
-    assert is_ours(FedAvg)  # type: ignore[arg-type]
+    assert is_ours(FedAvg)
 
 
 def test_one_file_beside_the_others_is_all_it_takes(
@@ -124,9 +124,9 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     ("text", "name", "rule"),
     [
         (SOURCE, ":Thrid", r"mine.py holds Half; need .*mine.py:NAME"),
-        ("x = 1\n", "", "mine.py holds no method; need"),
-        ("x = 1\n", ":Half", "mine.py holds no method; need"),
-        ("from favano import FedAvg\n", ":FedAvg", "mine.py holds no method; need"),
+        ("x = 1\n", "", "mine.py holds no Method; need"),
+        ("x = 1\n", ":Half", "mine.py holds no Method; need"),
+        ("from favano import FedAvg\n", ":FedAvg", "mine.py holds no Method; need"),
         ("x = 1 / 0\n", ":Half", "cannot be loaded: ZeroDivisionError: division by zero"),
         ("import nowhere_to_be_found\n", "", "cannot be loaded: ModuleNotFoundError: No module"),
         ("def broken(:\n", ":Half", "cannot be loaded: SyntaxError"),

@@ -37,6 +37,7 @@ SHORT = spec_of(
     clients=9, selected=3, local_steps=4, batch_size=16, horizon=210, evaluate_every=30,
     slow_mean=8, kernels="native",
 )  # fmt: skip
+NOISE = f"{Path(__file__).parents[2] / 'examples' / 'own_server_transform.py'}:Noise:0.001"
 VARIANTS: dict[str, dict[str, object]] = {
     **{name: {"algorithm": name} for name in our_methods()},
     "fedbuff": {"algorithm": "fedbuff", "buffer": 2},
@@ -49,13 +50,14 @@ VARIANTS: dict[str, dict[str, object]] = {
     "bound": {"track_bound": True},
     "kept optimiser": {"optimiser": "adam", "optimiser_state": "kept", "learning_rate": 0.01},
     "server's optimiser": {"algorithm": "fedavg", "server_optimiser": "adam"},
+    "server's chain": {"algorithm": "fedavg", "server": ["clip:0.5", "yogi", "momentum", NOISE]},
     "loop": {"engine": "loop", "algorithm": "quafl", "codec": "lattice"},
     "rates by time": {"rate_schedule": "cosine", "rate_length": 500.0},
     "diverging": {"learning_rate": 1e6, "non_finite": "skip"},
 }
 QUICK = {  # one of each kind; the others are slow tests
     "favano", "scaffold", "asyncfeded", "asofed", "differences, own models", "kept optimiser",
-    "server's optimiser", "loop", "diverging",
+    "server's chain", "loop", "diverging",
 }  # fmt: skip
 EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
 

@@ -154,7 +154,7 @@ def test_several_methods_share_the_lanes_of_a_gpu() -> None:
 
 
 def test_methods_without_a_step_say_so() -> None:
-    rule = "server_optimiser=adam: need none with favano, which averages models"
+    rule = "server=adam: cannot be used with favano, which averages models"
     keys: Keys = {**KEYS, "server_optimiser": "adam"}
     with pytest.raises(BadInput, match=rule):
         favano.simulate("favano", problem(), FLEET, **keys)

@@ -18,7 +18,7 @@ from favano.specification.spec import make_spec
         ({"momentum": 0.9, "nesterov": True}, "SGD, momentum 0.9 (Nesterov)"),
         ({"momentum": 0.9, "optimiser_state": "kept"}, "SGD, momentum 0.9, state kept by clients"),
         ({"warm_up": 5.0}, "SGD, warm-up 5"),
-        ({"robust": "median"}, "SGD, on the server robust=median"),
+        ({"robust": "median"}, "SGD, on the server median"),
     ],
 )
 def test_words(keys: dict[str, object], words: str | None) -> None:

@@ -76,7 +76,7 @@ from tests.specs import complete
         ({"clip": 1, "optimiser_state": "kept"}, r"optimiser_state=kept: requires a momentum"),
         (
             {"momentum": 0.9, "track_bound": True},
-            r"track_bound=True: need plain SGD and neither serv",
+            r"track_bound=True: need plain SGD and no serv",
         ),
         ({"algorithm": "scaffold", "momentum": 0.9}, r"momentum=0.9: need plain steps with scaf"),
         ({"algorithm": "scaffold", "optimiser": "adam"}, r"optimiser=adam: need plain steps wit"),
@@ -119,7 +119,13 @@ def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = complete(dataset=dataset, algorithm=algorithm)
     without = {"mean", "deadline", "codec_bits", "codec_scale", *Recipe.__dataclass_fields__}
     without |= {"rate_length", "momentum", "beta2", "epsilon", "weight_decay", "clip"}
-    without |= {"server_optimiser_rate", "server_momentum", "server_epsilon", "server_beta2"}
+    without |= {
+        "server",
+        "server_optimiser_rate",
+        "server_momentum",
+        "server_epsilon",
+        "server_beta2",
+    }
     if "proximal" not in spec.method.suggests:
         without |= {"proximal"}
     parts = {key: value for key, value in spec.keys.items() if key in part_options()}

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import SGD, Adam, AdamW
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, ClientMemory
 from favano.engine import PlainLoop
 from favano.methods.fedavg import FedAvg
 from favano.training import FlatModel, GradientTrace, Job, LocalRule, LoopTrainer, Work
@@ -103,7 +103,9 @@ def test_rounds_of_one_client_that_keeps_its_state_are_one_long_training() -> No
         mine = trainer(replace(optimiser, state="kept"))
         initial, rates = mine.model.snapshot(), np.full(len(schedule.client), 0.1)
         kept = mine.rule.kept
-        run = Aggregator(method, schedule, mine.model.layout, rates, initial, kept=kept)
+        layout = mine.model.layout
+        memory = ClientMemory(method, layout, kept=kept)
+        run = Aggregator(method, schedule, layout, rates, initial, memory=memory)
         *_, last = PlainLoop(run, mine).events()
         alone = trainer(optimiser)
         whole = alone.run(initial, Job(0, 0, 0, schedule.used_steps, 0.1))

@@ -1,4 +1,4 @@
-"""The server's side of a run, simulated or real: answers become updates, behind a codec or not."""
+"""The server's side of a run, simulated or real: client updates become server steps."""
 
 import lazy_loader
 

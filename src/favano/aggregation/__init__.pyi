@@ -1,10 +1,12 @@
 from .aggregator import Aggregator as Aggregator
 from .aggregator import PerUpdate as PerUpdate
+from .client_memory import ClientMemory as ClientMemory
 from .link import Link as Link
 from .packing import Kinds as Kinds
 from .packing import named_kinds as named_kinds
 from .packing import pack as pack
 from .packing import unpack as unpack
+from .server_chain import ServerChain as ServerChain
 from .snapshot import KINDS as KINDS
 from .snapshot import BeyondTheEnd as BeyondTheEnd
 from .snapshot import NoSnapshot as NoSnapshot

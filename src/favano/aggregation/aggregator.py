@@ -1,4 +1,4 @@
-"""The server's side of one run: what it makes of the clients' answers, update after update."""
+"""The server's side of one run: what it makes of client updates, server step after server step."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Generic, NamedTuple, TypeAlias, cast
 import numpy as np
 import torch
 
+from favano.aggregation.client_memory import ClientMemory
 from favano.aggregation.link import Link
 from favano.aggregation.one_model import keeps_one_model
+from favano.aggregation.server_chain import ServerChain, States
 from favano.aggregation.snapshot import (
     BeyondTheEnd,
     NoSnapshot,
@@ -21,22 +23,20 @@ from favano.aggregation.snapshot import (
     beginning_digest,
     jobs_under_way,
 )
-from favano.errors import NonFiniteUpdate, require
+from favano.errors import NonFiniteUpdate
 from favano.methods import AnyMethod, ClientUpdates, Method
 from favano.methods.method import Expected, S
-from favano.methods.robust import Robust, check_robust
 from favano.methods.selfcheck import check_shape
-from favano.methods.server_optimiser import Moments, ServerOptimiser, check_step
 from favano.schedule import PlannedTimeline, Schedule, Timeline
 from favano.training import Layout, Work, to_device
-from favano.types import Buffers, Floats, Ints, Mask, NonFinite, Stack, Vector
+from favano.types import Floats, Ints, Mask, NonFinite, Stack, Vector
 
 StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
 StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
 
 class PerUpdate(NamedTuple):
-    """One number per answer about its parameters, and one about its buffers, (k,) each."""
+    """One number per client update about its parameters, and one about its buffers, (k,) each."""
 
     parameters: Floats
     buffers: Floats
@@ -47,23 +47,24 @@ _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
 
 
 class Received(NamedTuple):
-    """The answers that go into the next update."""
+    """The client updates that go into the next server step."""
 
     jobs: Ints  # (k,)
     start: Stack  # (k, size), with buffers
     end: Stack
     updates: ClientUpdates  # what the method sees of them
-    clients: Ints  # of all answers, also of those that are refused
-    refused: Ints  # clients whose answers are not used
+    clients: Ints  # of all client updates, also of those that are refused
+    refused: Ints  # clients whose updates are not used
+    server_states: States  # of the transforms, after those of client deltas
 
 
 class Update(NamedTuple):
     """The result of an update."""
 
     server: Vector
-    clients: Ints  # whose answers were used
+    clients: Ints  # whose updates were used
     own: Stack | None  # models that they continue from, if not the new server model
-    refused: Ints  # clients whose answers were not used
+    refused: Ints  # clients whose updates were not used
 
 
 class Aggregator(Generic[S]):
@@ -77,12 +78,10 @@ class Aggregator(Generic[S]):
         rates: Floats | StepSizes,  # (J,) step size of each job
         initial: Vector,
         *,
+        memory: ClientMemory | None = None,  # None: clients keep what the method says
+        server: ServerChain | None = None,  # None: the server does what the method says
         non_finite: NonFinite = "stop",
-        buffers: Buffers = "average",
         link: Link | None = None,  # None: models are sent in full
-        kept: int = 0,  # vectors of their optimisers that clients keep
-        server: ServerOptimiser | None = None,  # None: it does what the method says
-        robust: Robust | None = None,  # None: it trusts every answer
         expected: StepsExpected | None = None,  # of the clients of these jobs, if measured
         scales: Callable[[Ints], PerUpdate] | None = None,  # of what jobs change; None: all of it
     ) -> None:
@@ -94,26 +93,14 @@ class Aggregator(Generic[S]):
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
         self.blends = method.linear and alone
         self._by_distances = method.distances and alone and not method.has("next_client_model")
-        self.memory, self._kept = method.memory + kept, kept  # vectors of each client
-        self._memory: dict[int, Vector] = {}  # of clients, from job to job
-        self._steps_before: dict[int, int] = {}  # with that memory
-        self._own_buffers: dict[int, Vector] = {}
-        if self.memory:
-            in_time = _used_before_next(self.schedule)
-            rule = f"need fresh with {method.name}, whose clients go on before their answer is used"
-            require(in_time or not kept, "optimiser_state", "kept", rule)
-            rule = "has clients with a memory, which must not continue before their answer is used"
-            require(in_time, "method", method.name, rule)
-        self.non_finite, self._buffers, self.link = non_finite, buffers, link
+        self.memory = memory or ClientMemory(cast(AnyMethod, method), layout)
+        self.memory.check(self.schedule)
+        self.non_finite, self.link = non_finite, link
         self.stopped = False  # set from outside, to end the run early
         self.resume_point: ResumePoint | None = None  # where the run goes on; None: it is new
-        self._server, self._robust, self._expected = server, robust, expected
-        self._scales = scales
-        self._moments: Moments | None = None
-        if server is not None:
-            check_step(cast(AnyMethod, method), server)
-        if robust is not None:
-            check_robust(cast(AnyMethod, method), robust)
+        self._expected, self._scales = expected, scales
+        self._chain = server or ServerChain(cast(AnyMethod, method))
+        self.server_states = self._chain.init(self.state.model)
 
     @property
     def schedule(self) -> Schedule:
@@ -133,12 +120,12 @@ class Aggregator(Generic[S]):
 
         Not if buffers stay with the clients: then a job depends on its client's last one.
         """
-        return self._buffers == "average"
+        return not self.memory.own_buffers
 
     @property
     def plain(self) -> bool:
         """Whether clients start from nothing but a model."""
-        return not (self.memory or self.corrected) and self.ahead
+        return not (self.memory.vectors or self.corrected) and self.ahead
 
     @property
     def linear(self) -> bool:
@@ -153,7 +140,7 @@ class Aggregator(Generic[S]):
     @property
     def _as_it_is(self) -> bool:
         """Whether the server gets the clients' models, and does what the method says."""
-        return self.link is None and self._server is None and self._robust is None
+        return self.link is None and not self._chain
 
     @property
     def over(self) -> bool:
@@ -165,44 +152,11 @@ class Aggregator(Generic[S]):
         """Whether one update is left, as far as this is known."""
         return self.timeline.complete and self.version + 2 == self.timeline.updates
 
-    def starts(self, client: Ints, models: Stack) -> Stack:
-        """What clients start from: these models with their own buffers, and their memories."""
-        if self._buffers == "local":
-            models = self.with_own_buffers(client, models)
-        if not self.memory:
-            return models
-        memories = models.new_zeros(len(client), self.memory * self.layout.parameters)
-        for row, who in enumerate(client.tolist()):
-            if who in self._memory:
-                memories[row] = self._memory[who]
-        return torch.cat([models, memories], dim=1)
-
-    def with_own_buffers(self, client: Ints, models: Stack) -> Stack:
-        """These models with the buffers that each client has ended with; at first, the models'."""
-        refined, first = models.clone(), self.layout.parameters
-        for row, who in enumerate(client.tolist()):
-            if who in self._own_buffers:
-                refined[row, first:] = self._own_buffers[who]
-        return refined
-
-    def steps_before(self, client: Ints) -> Ints | None:
-        """Steps of these clients' optimisers so far; None: they begin with zeros in each job."""
-        if not self._kept:
-            return None
-        return np.array([self._steps_before.get(who, 0) for who in client.tolist()])
-
-    def remember(self, client: int, memory: Vector | None, steps: int) -> None:
-        """Renew the memory of a client after a job; None: it begins with zeros again."""
-        self._memory.pop(client, None)
-        before = self._steps_before.pop(client, 0)
-        if memory is not None:
-            self._memory[client], self._steps_before[client] = memory, before + steps
-
     def work(self, jobs: Ints) -> Work:
         """The work of these jobs; corrected gradients are those of the newest version."""
         known = self.timeline.known
         client, place, steps = known.client[jobs], known.first_step[jobs], known.steps[jobs]
-        correction, before = self.gradient_correction(client), self.steps_before(client)
+        correction, before = self.gradient_correction(client), self.memory.steps_before(client)
         return Work(client, place, steps, self.rates[jobs], correction, before)
 
     def gradient_correction(self, client: Ints) -> Stack | None:
@@ -226,10 +180,8 @@ class Aggregator(Generic[S]):
             beginning="",
             steps=None,
             state=self.state._replace(model=self.initial[:0]),
-            moments=self._moments,
-            clients=dict(self._memory),
-            steps_before=dict(self._steps_before),
-            own_buffers=dict(self._own_buffers),
+            server=self.server_states,
+            clients=self.memory.kept,
             last_reply={} if link is None else dict(link.last_reply),
             wrapped=None if link is None else link.wrapped,
         )
@@ -257,8 +209,8 @@ class Aggregator(Generic[S]):
         """Take over what the same run remembered at a version, with its server model."""
         self.version = version
         self.state = cast(S, memory.state._replace(model=model[: self.layout.parameters]))
-        self._moments, self._own_buffers = memory.moments, dict(memory.own_buffers)
-        self._memory, self._steps_before = dict(memory.clients), dict(memory.steps_before)
+        self.server_states = memory.server
+        self.memory.restore(memory.clients)
         if self.link is not None:
             self.link.restore(memory.last_reply, memory.wrapped or 0)
 
@@ -279,7 +231,7 @@ class Aggregator(Generic[S]):
         return self.layout.number_bits * self.layout.trained * self.corrected
 
     def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
-        """Clients of the next update whose answers must not be used; ends the run if so asked."""
+        """Clients of the next update whose updates must not be used; ends the run if so asked."""
         if finite.all():
             return NOBODY
         refused = self.timeline.known.client[jobs[~finite]]
@@ -293,9 +245,9 @@ class Aggregator(Generic[S]):
     def update(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Update:
         """Make the next update from the old server model, and start and end models of its jobs.
 
-        Answers that are not `finite` are refused, or end the run.
+        Client updates that are not `finite` are refused, or end the run.
         """
-        return self.apply(server, self.trusted(self.received(server, start, end, finite)))
+        return self.apply(server, self.transformed(self.received(server, start, end, finite)))
 
     def received(self, server: Vector, start: Stack, end: Stack, finite: Mask) -> Received:
         """What the server gets of the jobs of the next update."""
@@ -304,32 +256,34 @@ class Aggregator(Generic[S]):
         if len(refused):
             rows = torch.from_numpy(np.flatnonzero(finite)).to(end.device)
             start, end, jobs = start[rows], end[rows], jobs[finite]
-        if self._buffers == "local" and len(jobs):
-            end = self._where_they_ended(jobs, start, end)
+        if self.memory.own_buffers and len(jobs):
+            known = self.timeline.known
+            who, steps = known.client[jobs], known.steps[jobs]
+            end = self.memory.with_end_buffers(who, steps, start, end)
         link = self.link if len(jobs) else None
         sent = end if link is None else link.up(jobs, start, end, server)
         parameters = self.layout.parameters
-        updates = self._answers(jobs, start[:, :parameters], sent[:, :parameters])
-        return Received(jobs, start, end, updates, everyone, refused)
+        updates = self._client_updates(jobs, start[:, :parameters], sent[:, :parameters])
+        return Received(jobs, start, end, updates, everyone, refused, self.server_states)
 
-    def trusted(self, received: Received) -> Received:
-        """The same, as far as the server trusts it."""
-        updates = received.updates
-        if self._robust is None or not len(received.jobs):
+    def transformed(self, received: Received) -> Received:
+        """The same after the transforms of client deltas."""
+        if not self._chain.changes_deltas or not len(received.jobs):
             return received
-        tame = self._robust.apply(updates.start, updates.end, self._weights(updates), updates.steps)
-        return received._replace(updates=replace(updates, end=tame))
+        weight = self._weights(received.updates)
+        updates, states = self._chain.deltas(received.server_states, received.updates, weight)
+        return received._replace(updates=updates, server_states=states)
 
     def lengths(self, received: Received) -> PerUpdate:
-        """How far each answer would move the server model by itself."""
+        """How far each client update would move the server model by itself."""
         updates, first = received.updates, self.layout.parameters
-        part = slice(first, first + (self._buffers == "average") * self.layout.buffers)
+        part = slice(first, first + (not self.memory.own_buffers) * self.layout.buffers)
         parameters = np.abs(self._weights(updates)) * _distances(updates.start, updates.end)
         return PerUpdate(parameters, _distances(received.start[:, part], received.end[:, part]))
 
     def apply(self, server: Vector, received: Received) -> Update:
         """Make the next update."""
-        jobs, start, end, updates, everyone, refused = received
+        jobs, start, end, updates, everyone, refused, server_states = received
         client, own = self.timeline.known.client[jobs], None
         if len(jobs):
             parameters = self.layout.parameters
@@ -343,16 +297,14 @@ class Aggregator(Generic[S]):
             with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
                 state = _updated(self.method, before, updates, self.blends)
                 check_shape(self.method.name, "aggregate", state.model.shape, before.model.shape)
-            moments = self._moments
-            if self._server is not None:
-                model, moments = self._server.step(before.model, state.model, moments)
-                state = state._replace(model=model)
+            if self._chain:
+                after = self._chain.step(server_states, before.model, state.model)
+                state, server_states = state._replace(model=after[0]), after[1]
             own, buffers = self._own(jobs, server, start, end), self._merged(server, end, updates)
             server = state.model if buffers is None else torch.cat([state.model, buffers])
-            if self._buffers == "local":
-                kept = end[:, parameters:].clone()
-                self._own_buffers.update(zip(client.tolist(), kept, strict=True))
-            self.state, self._moments = state, moments
+            if self.memory.own_buffers:
+                self.memory.keep_buffers(client, end)
+            self.state, self.server_states = state, server_states
         self.advance(everyone)
         return Update(server, client, own, refused)
 
@@ -366,13 +318,6 @@ class Aggregator(Generic[S]):
         self.advance(updates.client)
         return self.state.model, buffers
 
-    def _where_they_ended(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
-        """End models with the clients' own buffers, also of jobs without steps."""
-        known, first = self.timeline.known, self.layout.parameters
-        idle = torch.from_numpy(known.steps[jobs] == 0).to(end.device)[:, None]
-        kept = self.with_own_buffers(known.client[jobs], start)[:, first:]
-        return torch.cat([end[:, :first], torch.where(idle, kept, end[:, first:])], dim=1)
-
     def advance(self, client: Ints = NOBODY) -> None:
         """The next update is made, from these clients: extend a schedule that depends on it."""
         self.version += 1
@@ -380,7 +325,7 @@ class Aggregator(Generic[S]):
             self.timeline.extend(self.method.next_steps(self.state, client))
 
     def _weights(self, updates: ClientUpdates) -> Floats:
-        """(k,) what the method multiplies the progress of each answer by."""
+        """(k,) what the method multiplies the delta of each client update by."""
         with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
             return _weights(self.method, self.state, updates, self.blends)
 
@@ -393,7 +338,7 @@ class Aggregator(Generic[S]):
         kept = _shortened(start[:, part], end[:, part], scale)
         return torch.cat([end[:, :first], kept, end[:, part.stop :]], dim=1)
 
-    def _answers(self, jobs: Ints, start: Stack, end: Stack) -> ClientUpdates:
+    def _client_updates(self, jobs: Ints, start: Stack, end: Stack) -> ClientUpdates:
         known, version = self.timeline.known, self.version + 1
         stale = self.version - known.start_version[jobs]
         rate = self.rates[jobs]
@@ -419,20 +364,10 @@ class Aggregator(Generic[S]):
         last = first + self.layout.buffers
         if self.layout.size == first:
             return None
-        if self._buffers == "local":
+        if self.memory.own_buffers:
             return server[first:]
         averaged = self.method.aggregate_buffers(server[first:last], end[:, first:last], updates)
         return torch.cat([averaged, torch.maximum(server[last:], end[:, last:].amax(dim=0))])
-
-
-def _used_before_next(schedule: Schedule) -> bool:
-    """Whether each job starts from a version that includes the client's last answer."""
-    used = slice(0, schedule.jobs)
-    order = np.lexsort((schedule.first_step[used], schedule.client[used]))
-    client, base, used_by = (
-        a[used][order] for a in (schedule.client, schedule.start_version, schedule.used_by)
-    )
-    return bool((base[1:] >= used_by[:-1])[client[1:] == client[:-1]].all())
 
 
 def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
@@ -447,10 +382,10 @@ def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
 
 
 def _weights(method: Method[S], state: S, updates: ClientUpdates, blends: bool) -> Floats:
-    """(k,) what a method multiplies the progress of each of these answers by.
+    """(k,) what a method multiplies the delta of each of these client updates by.
 
-    Blends treat every parameter alike: one number per answer says its weight. Of others it is how
-    far the server model would be from where it is without an answer, for once its progress.
+    Blends treat every parameter alike: one number per update says its weight. Of others it is how
+    far the server model would be from where it is without one, over the length of its delta.
     """
     start, end = updates.start, updates.end
     if blends:

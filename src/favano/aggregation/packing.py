@@ -42,7 +42,7 @@ def pack(value: object, kinds: Kinds) -> Tree:
         case Mapping():
             return ["map", [[pack(key, kinds), pack(entry, kinds)] for key, entry in value.items()]]
         case list() | tuple() if type(value) in (list, tuple, *kinds):
-            return [type(value).__name__, [pack(item, kinds) for item in value]]
+            return [_name(type(value)), [pack(item, kinds) for item in value]]
     raise NoSnapshot(f"a {type(value).__name__} in the state of its method cannot be saved")
 
 
@@ -62,8 +62,14 @@ def unpack(packed: Tree, kinds: Kinds, like: Tensor) -> object:
     values = [unpack(item, kinds, like) for item in content]
     if name in ("list", "tuple"):
         return values if name == "list" else tuple(values)
-    kind: Callable[..., object] = {known.__name__: known for known in kinds}[str(name)]
+    kind: Callable[..., object] = {_name(known): known for known in kinds}[str(name)]
     return kind(*values)
+
+
+def _name(kind: type) -> str:
+    """A method and a transform may both have a `State`."""
+    plain = kind in (list, tuple)
+    return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _array(tensor: Tensor) -> Array:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from favano.aggregation.client_memory import KeptByClients
 from favano.methods import State
-from favano.methods.server_optimiser import Moments
 from favano.schedule import Timeline
 from favano.types import Floats, Ints, Mask, Vector
 
@@ -49,10 +49,8 @@ class RunMemory(NamedTuple):
     beginning: str  # digest of the schedule so far
     steps: Ints | None  # of jobs begun after updates, if the schedule grows with the run
     state: State  # of the method; its model is that of the server
-    moments: Moments | None  # of the server's optimiser
-    clients: dict[int, Vector]  # memories of clients
-    steps_before: dict[int, int]  # of their optimisers
-    own_buffers: dict[int, Vector]
+    server: tuple[object, ...]  # states of the server's transforms
+    clients: KeptByClients
     last_reply: dict[int, Vector]  # of a codec
     wrapped: int | None
 
@@ -71,7 +69,7 @@ class Snapshot(NamedTuple):
     memory: RunMemory
 
 
-KINDS = (Snapshot, Held, Waiting, RunMemory, Moments)  # named tuples in a snapshot
+KINDS = (Snapshot, Held, Waiting, RunMemory, KeptByClients)  # named tuples in a snapshot
 
 
 class ResumePoint(NamedTuple):

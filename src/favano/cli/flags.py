@@ -23,11 +23,12 @@ from favano.planning.comparison import keys_for, read_keys
 from favano.planning.planned import OPEN_KEYS
 from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients
+from favano.specification.config import SERVER, read_config
 from favano.specification.config import Config as ConfigFile
-from favano.specification.config import read_config
 from favano.specification.federation_keys import simulated_keys
 from favano.specification.presets import check_named
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
+from favano.transforms.registry import place_of
 
 Values = dict[str, object]
 
@@ -86,7 +87,7 @@ class SpecCommand(TyperCommand):
         """Find the methods first, since their options are flags."""
         named = _named(args) or {"favano": None}
         kinds = [method_class(name) for name in named]
-        _say_executed(named)
+        _say_executed({**named, **_named_transforms(args)})
         for kind in kinds:
             self._need_free_flags(ctx, kind)
         options = {name: option for kind in kinds for name, option in options_of(kind).items()}
@@ -241,12 +242,24 @@ def _named(args: Sequence[str]) -> dict[str, Path | None]:
         if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
             value = value if equals else "".join(args[place + 1 : place + 2])
             asked += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
-    files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
-    listed = [(path, method) for path, file in files.items() for method in file.methods]
+    listed = [(path, table) for path, table in _tables(args) if ALGORITHM in table]
     by_file = {str(method[ALGORITHM]): path for path, method in listed}
     labels = {str(method.get(LABEL)): str(method[ALGORITHM]) for _, method in listed}
     names = [labels.get(name, name) for name in asked if name] or list(by_file)
     return {name: None if name in asked else by_file[name] for name in names}
+
+
+def _named_transforms(args: Sequence[str]) -> dict[str, Path | None]:
+    """The server transforms that files on a command line name, with the file."""
+    chains = ((path, table.get(SERVER)) for path, table in _tables(args))
+    listed = ((path, chain) for path, chain in chains if isinstance(chain, list))
+    return {place_of(str(text))[0]: path for path, chain in listed for text in chain}
+
+
+def _tables(args: Sequence[str]) -> list[tuple[Path, Values]]:
+    """What the files on a command line say: of each method, then of all."""
+    files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
+    return [(path, table) for path, file in files.items() for table in (*file.methods, file.shared)]
 
 
 def _is_config(path: Path) -> bool:

@@ -56,9 +56,8 @@ def plan_command(
         kept = f"{counted(plan.client_vectors, 'vector')} as long as the model; none travels"
         screen.print(f"Each client keeps {kept}.", soft_wrap=True)
     if plan.audit is None:
-        by_server = {key: getattr(spec.server, key) for key in ("server_optimiser", "robust")}
-        causes = [f"{key}={value}" for key, value in by_server.items() if value != "none"]
-        cause = f" with {' and '.join(causes)}" if causes else ""
+        names = " and ".join(transform.name for transform in spec.server.chain)
+        cause = f" with {names}" if names else ""
         text = f"{spec.name}{cause} is not linear in the models, so clients have no weights"
         screen.print(text, soft_wrap=True)
         return

@@ -18,7 +18,6 @@ from rich.console import Console
 
 from favano.code_digest import file_digest
 from favano.errors import require
-from favano.methods import source_digest
 from favano.records import to_json
 from favano.records.folder import folder_name
 from favano.report.sheet import Sheet, screen_table
@@ -71,7 +70,7 @@ def called_as() -> str:
 
 def default_folder(kind: str, specs: list[Spec]) -> Path:
     """A folder that depends on the specifications, so that no run overwrites another."""
-    keys = [{**spec_keys(spec), "source": source_digest(spec.method)} for spec in specs]
+    keys = [{**spec_keys(spec), "source": spec.source} for spec in specs]
     digest = hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:8]
     dataset = specs[0].problem.dataset.replace("/", "-")
     return Path("favano-results") / f"{folder_name(kind)}-{dataset}-{digest}"

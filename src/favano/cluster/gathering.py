@@ -20,7 +20,6 @@ from favano.cluster.messages import (
 )
 from favano.cluster.packs import Pack, PackedRun, Slot
 from favano.errors import WriteFailed
-from favano.methods import source_digest
 from favano.records import worst
 from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
@@ -82,7 +81,7 @@ class Gathering:
         keys = {**(spec.as_given or spec).given, **here}
         paths = [path for seed in seeds for path in self._checkpoints_of(number, seed)]
         saved = {path.name: path.read_bytes() for path in paths}
-        return Asked(keys, source_digest(spec.method), tuple(seeds), saved)
+        return Asked(keys, spec.source, tuple(seeds), saved)
 
     def _checkpoints_of(self, number: int, seed: int) -> list[Path]:
         if self.checkpoints is None:
@@ -163,7 +162,7 @@ class Gathering:
 
 def _named(specs: Sequence[Spec]) -> set[str]:
     """Files that must be on every machine: of methods, of step times and of splits."""
-    methods = {
-        spec.method.import_path.rpartition(":")[0] for spec in specs if spec.method.import_path
-    }
-    return methods | {name for spec in specs for name in named_files(spec)}
+    paths = [spec.method.import_path for spec in specs]
+    paths += [transform.import_path for spec in specs for transform in spec.server.chain]
+    own = {path.rpartition(":")[0] for path in paths if path}
+    return own | {name for spec in specs for name in named_files(spec)}

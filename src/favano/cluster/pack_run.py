@@ -27,7 +27,6 @@ from favano.cluster.messages import (
 )
 from favano.data import Dataset
 from favano.errors import BadInput, require
-from favano.methods import source_digest
 from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
@@ -121,7 +120,7 @@ def _place_files(files: Mapping[str, bytes]) -> None:
 def _spec(asked: Asked) -> Spec:
     spec = resolve(make_spec(asked.keys))
     rule = f"has another version of {spec.method.name}; install the same"
-    require(source_digest(spec.method) == asked.source, "cluster", platform.node(), rule)
+    require(spec.source == asked.source, "cluster", platform.node(), rule)
     return spec
 
 

@@ -38,7 +38,7 @@ class Dispatcher:
         self._early = 0  # end models for updates after the next one
         self._client_states: dict[int, Vector] = {}  # at the end of finished jobs, until used
         aggregators, parameters = runs.aggregators, runs.layout.parameters
-        self._longest_state = max(run.memory for run in aggregators) * parameters
+        self._longest_state = max(run.memory.vectors for run in aggregators) * parameters
         self._corrected = any(run.corrected for run in aggregators)
         self._model_only = np.array([run.plain for run in aggregators])
         self._ahead = np.array([run.ahead for run in aggregators])
@@ -178,9 +178,9 @@ class Dispatcher:
         for run in np.unique(of[~self._model_only[of]]).tolist():
             aggregator, mine = self._runs.aggregators[run], np.flatnonzero(of == run)
             client, at = work.client[mine], to_device(mine, models)
-            start = aggregator.starts(client, models[at])
+            start = aggregator.memory.starts(client, models[at])
             starts[at, : start.shape[1]] = start
-            if (steps := aggregator.steps_before(client)) is not None:
+            if (steps := aggregator.memory.steps_before(client)) is not None:
                 before[mine] = steps
             own = aggregator.gradient_correction(client)
             if correction is not None and own is not None:
@@ -214,7 +214,7 @@ class Dispatcher:
         size, parameters = self._runs.layout.size, self._runs.layout.parameters
         of = self._runs.jobs.run[jobs].tolist()
         for job, end, run in zip(jobs.tolist(), ends, of, strict=True):
-            if state := self._runs.aggregators[run].memory * parameters:
+            if state := self._runs.aggregators[run].memory.vectors * parameters:
                 self._client_states[job] = end[size : size + state].clone()
         return ends[:, :size]
 
@@ -226,7 +226,7 @@ class Dispatcher:
             if (state := self._client_states.pop(job, None)) is not None:
                 kept, steps = state if table.finite[job] else None, int(table.steps[job])
                 run = self._runs.aggregators[table.run[job]]
-                run.remember(int(table.client_in_run[job]), kept, steps)
+                run.memory.remember(int(table.client_in_run[job]), kept, steps)
 
     def close(self, run: int) -> None:
         """Drop a run's ready and finished jobs; those in lanes are dropped when collected."""

@@ -57,12 +57,12 @@ class PlainLoop:
             jobs = run.timeline.jobs(run.version + 1)
             work = run.work(jobs)
             start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
-            end = self._trainer.train(run.starts(work.client, start), work)
+            end = self._trainer.train(run.memory.starts(work.client, start), work)
             finite = np.array(finite_rows(end), dtype=np.bool_)
-            if run.memory:
+            if run.memory.vectors:
                 jobs_done = zip(work.client.tolist(), work.steps.tolist(), end, finite, strict=True)
                 for client, steps, model, good in jobs_done:
-                    run.remember(client, model[run.layout.size :] if good else None, steps)
+                    run.memory.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
             event = run.version, self._server, self._refused, self, self.snapshot
             yield ServerVersion(*event, int(work.steps.sum()))

@@ -240,7 +240,7 @@ def live_models(run: Aggregator[S], trainer: Trainer, fleet: ClientSpeeds, seed:
 
     def at(time: float, held: ClientModelView) -> Mapping[int, Vector]:
         now = under_way(run.timeline.known, policy, fleet, time=time, seed=seed)
-        start = run.starts(now.client, held.of(now.client, time))
+        start = run.memory.starts(now.client, held.of(now.client, time))
         end = trainer.train(start, replace(run.work(now.job), steps=now.steps))
         return dict(zip(now.client.tolist(), end[:, : run.layout.size], strict=True))
 

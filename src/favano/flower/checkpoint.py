@@ -172,7 +172,7 @@ def _names(tree: Tree) -> dict[int, str]:
 
 
 def _kinds(memory: RunMemory) -> Kinds:
-    return [*KINDS, *named_kinds(memory.state) - set(KINDS)]
+    return {*KINDS, *named_kinds((memory.state, memory.server))}
 
 
 def _check(held: Mapping[str, str], mine: Mapping[str, str], folder: Path) -> None:

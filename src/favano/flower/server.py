@@ -351,7 +351,7 @@ class Server:
         link, base = self._tools.link, self.ledger.timeline.known.start_version
         model = self._own.get(client, self.model)
         if not self._aggregator.ahead:
-            (model,) = self._aggregator.with_own_buffers(np.array([client]), model[None])
+            (model,) = self._aggregator.memory.with_own_buffers(np.array([client]), model[None])
         if key < 0:
             handed = link.whole(model)
         elif base[key] == base[job]:
@@ -412,25 +412,25 @@ class Server:
         if not len(received.jobs):
             return aggregator.apply(self.model, received)
         before, version = aggregator.remembered(), aggregator.version
-        trusted = aggregator.trusted(received)
-        lengths = self._shorten(trusted, now)
-        update = aggregator.apply(self.model, trusted)
+        received = aggregator.transformed(received)
+        lengths = self._shorten(received, now)
+        update = aggregator.apply(self.model, received)
         if finite_rows(update.server[None])[0]:
             self._tools.influence.count(update.clients, lengths)
             return update
         aggregator.take_over(before, version, self.model)
-        for job, client in zip(trusted.jobs.tolist(), trusted.clients.tolist(), strict=True):
+        for job, client in zip(received.jobs.tolist(), received.clients.tolist(), strict=True):
             self._refuse(job, client, Refusal.INFINITE, "", now)
             self._apply(Clipped(now, job, 0.0, 0.0))
-        update = aggregator.apply(self.model, trusted)
+        update = aggregator.apply(self.model, received)
         if not finite_rows(update.server[None])[0]:
             raise Diverged(version + 2)
         return update
 
-    def _shorten(self, trusted: Received, now: float) -> Floats:
+    def _shorten(self, received: Received, now: float) -> Floats:
         """Note what would move the model too far; returns how far each client update moves it."""
-        timeline, lengths = self.ledger.timeline, self._aggregator.lengths(trusted)
-        jobs = trusted.jobs.tolist()
+        timeline, lengths = self.ledger.timeline, self._aggregator.lengths(received)
+        jobs = received.jobs.tolist()
         clients, rates = timeline.known.client[jobs], timeline.noted("rate")[jobs]
         scales = self._tools.influence.scales(
             self.version + 1, clients, lengths, rates, self.ledger.node_of

@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp import Grid
 
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, ClientMemory, ServerChain
 from favano.errors import WriteFailed, one_line, require
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, SavedServer
@@ -35,10 +35,8 @@ from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, ServerConfig, Services
 from favano.flower.server_link import ServerLink
 from favano.flower.signed_calls import signer_of
-from favano.methods import AnyMethod, State
+from favano.methods import AnyMethod, State, source_digest
 from favano.methods.context import federation
-from favano.methods.robust import check_robust, parse_robust
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
@@ -46,6 +44,7 @@ from favano.run.folder_lock import folder_lock
 from favano.schedule import Polling, Rounds, Schedule
 from favano.screening import NormGate
 from favano.specification.presets import filled
+from favano.transforms import ATransform, as_transform
 from favano.types import Buffers, Floats, Vector
 
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
@@ -102,10 +101,10 @@ class AsyncStrategy:
         samples: of each client, for methods that weigh by them.
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
-        server_optimiser: what the server makes of the method's step.
+        server: transforms of client deltas and of the server's step, in order, such as
+            `[favano.clip(1.0), favano.adam(0.01)]`.
         codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
             lattice:BITS:SCALE[:dither]; none: they are not.
-        robust: median, trimmed:SHARE or clip:NORM, against wrong client updates.
         buffers: BatchNorm statistics: average, or local, each client its own.
         influence: no client moves the model further than so many times the median of the others;
             what is longer is shortened; None: as far as it says.
@@ -132,8 +131,7 @@ class AsyncStrategy:
     samples: Sequence[int] | None = None
     step_seconds: float = 1.0
     lost_seconds: float = 0.0
-    server_optimiser: ServerOptimiser | None = None
-    robust: str = "none"
+    server: Sequence[ATransform] = ()
     codec: str = "none"
     buffers: Buffers = "average"
     influence: float | None = FACTOR
@@ -172,8 +170,8 @@ class AsyncStrategy:
         self._codec = read_codec(self.codec)
         Influence(policy, self.clients, self.influence)  # refuses a factor that cannot be
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
-        if (robust := parse_robust(self.robust)) is not None:
-            check_robust(self.bound, robust)
+        self.chain = tuple(map(as_transform, self.server))
+        self._server_chain = ServerChain(self.bound, self.chain)
         self._ledger()  # refuses what cannot be done in real time
         self._board: Board | None = None
         self._is_alone = False
@@ -373,10 +371,9 @@ class AsyncStrategy:
             flat.layout,
             lambda _: ledger.timeline.noted("rate"),
             initial,
+            memory=ClientMemory(self.bound, flat.layout, buffers=self.buffers),
+            server=self._server_chain,
             non_finite="skip",
-            buffers=self.buffers,
-            server=self.server_optimiser,
-            robust=parse_robust(self.robust),
             expected=ledger.expected,
             scales=ledger.scales,
         )
@@ -408,7 +405,6 @@ class AsyncStrategy:
             "learning_rate",
             "seed",
             "grace",
-            "robust",
             "codec",
             "buffers",
         )
@@ -416,6 +412,7 @@ class AsyncStrategy:
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",
             "policy": str(self.bound.policy()),
+            "server": " ".join(f"{made} {source_digest(made)}" for made in self.chain),
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),
         }

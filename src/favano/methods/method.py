@@ -56,6 +56,13 @@ class ClientUpdates:
     end: Stack
     expected: Expected | None = None
 
+    def rows(self, rows: Ints) -> ClientUpdates:
+        """Some of them."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        kept = {name: value[rows] for name, value in parts.items() if hasattr(value, "shape")}
+        expected = self.expected and Expected(*(values[rows] for values in self.expected))
+        return replace(self, **kept, expected=expected)
+
     def weighted_delta(self, weight: Floats) -> Vector:
         """The weighted sum of the deltas, sum_i weight_i (end_i - start_i), (P,).
 

@@ -15,14 +15,15 @@ from inspect import isabstract
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from favano.code_digest import code_digest, file_digest
 from favano.errors import BadInput, require
 from favano.methods.method import Method, State
 from favano.notices import notice
-from favano.options import did_you_mean, options_of, refused_when_used
+from favano.options import Options, did_you_mean, options_of, refused_when_used
 
+B = TypeVar("B", bound=Options)
 AnyMethod: TypeAlias = Method[State]
 AMethod: TypeAlias = "str | Method | type[Method]"  # type: ignore[type-arg]
 GROUP = "favano.methods"  # entry points of other packages
@@ -34,7 +35,8 @@ def our_methods() -> Mapping[str, type[AnyMethod]]:
     """The methods of this package, by name; every file beside this one may hold one."""
     package = import_module("favano.methods")
     names = (module.name for module in iter_modules(package.__path__))
-    kinds = [kind for name in names for kind in _classes(import_module(f"favano.methods.{name}"))]
+    modules = (import_module(f"favano.methods.{name}") for name in names)
+    kinds = [cast(type[AnyMethod], kind) for module in modules for kind in _classes(module, Method)]
     return {kind.name: kind for kind in sorted(kinds, key=_place)}
 
 
@@ -69,7 +71,7 @@ def all_methods() -> dict[str, type[AnyMethod]]:
 def method_class(name: str) -> type[AnyMethod]:
     """The method of a name, or of `path/to/file.py:Name`."""
     if (path := file_of(name)) is not None:
-        return _in_file(name, path)
+        return cast(type[AnyMethod], class_in_file(name, path, Method, "algorithm"))
     kind = our_methods().get(name) or installed_methods().get(name)
     if kind is None:
         raise BadInput("algorithm", name, f"unknown; {did_you_mean(name, all_methods())}")
@@ -90,30 +92,32 @@ def only_trusted(files: Iterable[Path | str]) -> Iterator[None]:
 
 
 def file_of(name: str) -> Path | None:
-    """The Python file in the name of a method, `path/to/file.py:Name`; None if there is none."""
+    """The Python file in the name of a class, `path/to/file.py:Name`; None if there is none."""
     stem, colon, _ = name.rpartition(".py:")
     return Path(f"{stem}.py" if colon else name) if ".py" in name else None
 
 
-def _in_file(place: str, path: Path) -> type[AnyMethod]:
-    require(path.is_file(), "algorithm", place, f"no such file: {path}")
+def class_in_file(place: str, path: Path, base: type[B], key: str) -> type[B]:
+    """The class of this kind that a file of the user's holds; `key` is what named the place."""
+    require(path.is_file(), key, place, f"no such file: {path}")
     digest, trusted = file_digest(path.resolve()), _TRUSTED.get()
     rule = f"would be executed (SHA-256 {digest}); if you trust this file, add --trust {path}"
-    require(trusted is None or path.resolve() in trusted, "algorithm", place, rule)
-    module = _load(path.resolve(), digest)
+    require(trusted is None or path.resolve() in trusted, key, place, rule)
+    module = _load(path.resolve(), digest, key)
     name = place.rpartition(".py:")[2] if ".py:" in place else ""
-    kinds = {kind.__name__: kind for kind in _classes(module)}
-    known = ", ".join(kinds) or "no method"
+    kinds = {kind.__name__: kind for kind in _classes(module, base)}
+    known = ", ".join(kinds) or f"no {base.__name__}"
     if not name and len(kinds) == 1:
         name = next(iter(kinds))
-    require(name in kinds, "algorithm", place, f"{path} holds {known}; need {path}:NAME")
-    _check_class(kinds[name], place)
-    kinds[name].import_path = f"{path}:{name}"
+    require(name in kinds, key, place, f"{path} holds {known}; need {path}:NAME")
+    if (refusal := kinds[name].refusal) is not None:
+        raise refusal
+    kinds[name].import_path = f"{path}:{name}"  # type: ignore[attr-defined]
     return kinds[name]
 
 
 @cache
-def _load(path: Path, digest: str) -> ModuleType:
+def _load(path: Path, digest: str, key: str) -> ModuleType:
     """The module of a file, loaded once for each content of it."""
     spec = spec_from_file_location(f"favano_method_{digest[:16]}", path)
     assert spec is not None
@@ -129,17 +133,17 @@ def _load(path: Path, digest: str) -> ModuleType:
     except Exception as error:
         del sys.modules[spec.name]
         problem = f"{type(error).__name__}: {error}"
-        raise BadInput("algorithm", path, f"cannot be loaded: {problem}") from error
+        raise BadInput(key, path, f"cannot be loaded: {problem}") from error
     return module
 
 
-def _classes(module: ModuleType) -> list[type[AnyMethod]]:
-    """Methods that are defined in a module."""
+def _classes(module: ModuleType, base: type[B]) -> list[type[B]]:
+    """Classes of a kind that are defined in a module."""
     return [
-        cast(type[AnyMethod], member)
+        member
         for member in vars(module).values()
         if isinstance(member, type)
-        and issubclass(member, Method)
+        and issubclass(member, base)
         and member.__module__ == module.__name__
         and not isabstract(member)
     ]
@@ -190,23 +194,23 @@ def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) ->
     return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
 
 
-def is_ours(method: AnyMethod | type[AnyMethod]) -> bool:
-    """Whether a method belongs to this package."""
-    kind = method if isinstance(method, type) else type(method)
-    return kind.__module__.startswith("favano.methods.")
+def is_ours(part: Options | type[Options]) -> bool:
+    """Whether a method or a server transform belongs to this package."""
+    kind = part if isinstance(part, type) else type(part)
+    return kind.__module__.startswith("favano.")
 
 
-def source_digest(method: AnyMethod) -> str | None:
-    """A digest of the file that a method is written in and of those beside it that it imports.
+def source_digest(part: Options) -> str | None:
+    """A digest of the file that a class is written in and of those beside it that it imports.
 
-    Of a method in a notebook it is that of its code; None for ours.
+    Of a class in a notebook it is that of its code; None for ours.
     """
-    if is_ours(method):
+    if is_ours(part):
         return None
-    module = sys.modules.get(type(method).__module__)
+    module = sys.modules.get(type(part).__module__)
     if (digest := getattr(module, "__digest__", None)) is not None:  # as it was when loaded
         return str(digest)
     path = Path(getattr(module, "__file__", None) or "")
     if not path.is_file():  # of a notebook
-        return code_digest(type(method))
+        return code_digest(type(part))
     return file_digest(path)

@@ -102,7 +102,7 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         with method.hook("aggregate"):
             after = method.aggregate(state, _answers(client, version, start, end))
         rule = "changes its arguments in aggregate; return a new state instead"
-        require(_same(before, (state, start, end)), "method", method.name, rule)
+        require(same(before, (state, start, end)), "method", method.name, rule)
         _check_model(method, "aggregate", after)
         state = after
     if method.has("next_steps"):
@@ -123,7 +123,7 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         require(right, "method", method.name, rule)
     vectors += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
     rule = "changes its arguments in restart or drift; return new models instead"
-    require(_same(whole, (state, end)), "method", method.name, rule)
+    require(same(whole, (state, end)), "method", method.name, rule)
     rows = [vector.reshape(-1) for vector in vectors if vector is not None]
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
 
@@ -154,7 +154,7 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
     with method.hook("local_step"):
         direction, renewed = method.local_step(gradient, given)
     rule = "changes its arguments in step; return new vectors instead"
-    require(_same(before, (gradient, given)), "method", method.name, rule)
+    require(same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
     require(len(renewed) == method.memory, "method", method.name, rule)
     stepped = direction, *renewed
@@ -167,7 +167,7 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
     return stepped
 
 
-def _same(value: object, other: object) -> bool:
+def same(value: object, other: object) -> bool:
     """Whether two values are equal, tensors and arrays in them number by number, NaN to NaN."""
     import torch
 
@@ -177,7 +177,7 @@ def _same(value: object, other: object) -> bool:
     if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(value, other, equal_nan=value.dtype.kind in "fc")
     if isinstance(value, tuple | list) and isinstance(other, tuple | list):
-        return len(value) == len(other) and all(map(_same, value, other))
+        return len(value) == len(other) and all(map(same, value, other))
     if isinstance(value, dict) and isinstance(other, dict):
-        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
     return bool(value == other or (value != value and other != other))

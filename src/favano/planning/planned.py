@@ -57,7 +57,7 @@ class Planned:
     @property
     def linear(self) -> bool:
         """Whether clients have effective weights: all steps of the server are linear in models."""
-        return self.method.linear and self.spec.server.plain
+        return self.method.linear and not self.spec.server.chain
 
     @property
     def memory(self) -> int:
@@ -85,11 +85,9 @@ class Planned:
 
     def weigh(self, most: int = MOST) -> ClientWeights:
         """The shares, with a weight per client for up to `most` clients."""
-        server = self.spec.server
-        rule = "makes steps of its own, so that clients have no effective weights"
-        require(server.optimiser is None, "server_optimiser", server.server_optimiser, rule)
-        rule = "looks at all client updates, so that clients have no effective weights"
-        require(server.robust_rule is None, "robust", server.robust, rule)
+        names = ", ".join(transform.name for transform in self.spec.server.chain)
+        rule = "changes what clients contribute, so that they have no effective weights"
+        require(not names, "server", names, rule)
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from favano.errors import BadInput, require
-from favano.methods import source_digest
 from favano.records import Summary, differing, read_file, summary_from_json
 from favano.records.folder import FILES, SPEC, SUMMARY
 from favano.specification.config import read_config
@@ -42,7 +41,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
             rule = f"already holds a run of other contents of {named}; choose a new folder"
             require(files_digest(spec) == held.trace, "out", folder, rule)
             rule = f"already holds a run of another version of {name}; choose a new folder"
-            require(source_digest(spec.method) == held.source, "out", folder, rule)
+            require(spec.source == held.source, "out", folder, rule)
 
 
 def check_single(folder: Path) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.aggregation import Aggregator, Link
+from favano.aggregation import Aggregator, ClientMemory, Link, ServerChain
 from favano.errors import require
 from favano.methods import State
 from favano.metrics import accuracy
@@ -50,12 +50,15 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
         flat.layout,
         planned.rates,
         initial,
+        memory=ClientMemory(
+            method,
+            flat.layout,
+            kept=spec.training.local_optimiser.kept,
+            buffers=spec.run.buffers,
+        ),
+        server=ServerChain(method, spec.server.chain),
         non_finite=spec.run.non_finite,
-        buffers=spec.run.buffers,
         link=_link(planned, flat),
-        kept=spec.training.local_optimiser.kept,
-        server=spec.server.optimiser,
-        robust=spec.server.robust_rule,
     )
     # The method of the specification, not this seed's: lanes of all seeds then share one rule.
     rule = spec.training.local_rule(spec.method, corrected=method.corrects)

@@ -17,7 +17,6 @@ from favano import __version__
 from favano.aggregation import BeyondTheEnd, NoSnapshot
 from favano.engine import ServerVersion
 from favano.errors import BadInput, NonFiniteUpdate, WriteFailed
-from favano.methods import source_digest
 from favano.notices import notice
 from favano.records import Identity
 from favano.records.checkpoint import Tree
@@ -238,7 +237,7 @@ def identity_of(run: SeedRun, samples: Samples) -> Identity:
     keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
     return {
         "specification": json.loads(json.dumps(keys, default=str)),  # as in the file
-        "method": source_digest(spec.method) or spec.method.name,
+        "method": spec.source or spec.method.name,
         "seed": str(run.planned.seed),
         "data": _digest(f"{samples.digest} {files_digest(spec)}".encode()),
         **run.code,

@@ -120,7 +120,7 @@ def _share(flat: FlatModel, runs: Sequence[SeedRun]) -> MemoryShare:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(flat.vector.device)
     clients = max(run.planned.schedule.clients for run in runs)
-    memory = max(run.aggregator.memory for run in runs) * flat.weights.nbytes
+    memory = max(run.aggregator.memory.vectors for run in runs) * flat.weights.nbytes
     return shared(free, flat.vector.nbytes, clients, len(runs), memory)
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple, cast
 import torch
 
 from favano.errors import BadInput, require
-from favano.methods import source_digest
 from favano.metrics import client_metrics
 from favano.planning.participation import participation_of
 from favano.planning.planned import plan_seed
@@ -144,12 +143,8 @@ def _was_interrupted(stated: StoredResult, run: RunRecord) -> bool:
 def _check_files(stated: StoredResult, spec: Spec) -> None:
     """Refuse to repeat a run whose files have changed: step times, a split, a method."""
     rule = f"has changed since {stated.path} was made"
-    require(
-        source_digest(spec.method) == stated.result.summary.source,
-        "algorithm",
-        spec.keys["algorithm"],
-        rule,
-    )
+    same = spec.source == stated.result.summary.source
+    require(same, "algorithm", spec.keys["algorithm"], rule)
     named = ", ".join(named_files(spec))
     require(files_digest(spec) == stated.result.summary.trace, "files", named, rule)
 

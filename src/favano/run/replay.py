@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from favano.aggregation import Aggregator, Link, PerUpdate
+from favano.aggregation import Aggregator, ClientMemory, Link, PerUpdate, ServerChain
 from favano.aggregation.link import Messages
 from favano.data import BatchStream, partition
 from favano.engine import PlainLoop
@@ -20,8 +20,6 @@ from favano.errors import BadInput, require
 from favano.methods import AnyMethod, State, only_trusted
 from favano.methods.context import federation
 from favano.methods.method import Expected
-from favano.methods.robust import Robust
-from favano.methods.server_optimiser import ServerOptimiser
 from favano.methods.weights import measured
 from favano.quantisation import Codec, quantised
 from favano.records import read_file
@@ -34,6 +32,7 @@ from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, required, steps_of
 from favano.training import FlatModel, LoopTrainer, Task, Work, check_fit
+from favano.transforms import AnyTransform
 from favano.types import Buffers, Ints, Stack, Vector
 
 Places: TypeAlias = Mapping[tuple[int, int], int]
@@ -72,8 +71,7 @@ def replay(
     initial: Vector,
     *,
     places: Places | None = None,
-    server: ServerOptimiser | None = None,
-    robust: Robust | None = None,
+    server: Sequence[AnyTransform] = (),
     link: Link | None = None,
     buffers: Buffers = "average",
 ) -> Iterator[Vector]:
@@ -92,11 +90,9 @@ def replay(
         layout,
         trace.rate,
         initial,
-        kept=rule.optimiser.kept,
-        server=server,
-        robust=robust,
+        memory=ClientMemory(method, layout, kept=rule.optimiser.kept, buffers=buffers),
+        server=ServerChain(method, server),
         link=link,
-        buffers=buffers,
         expected=expected,
         scales=scales,
     )
@@ -171,17 +167,15 @@ def replayed(
     if spec.run.buffers == "local":  # the file has estimates of what the server never knows
         first = trainer.model.layout.parameters
         final = torch.cat([final[:first], initial[first:]])
-    by_server = spec.server
     rule = "meant another rule before 0.3, on progress without its weight; it is not repeated"
-    require(by_server.robust_rule is None or not trace.old, "robust", by_server.robust, rule)
+    require(spec.server.robust == "none" or not trace.old, "robust", spec.server.robust, rule)
     models = replay(
         trace,
         method,
         trainer,
         initial,
         places=places,
-        server=by_server.optimiser,
-        robust=by_server.robust_rule,
+        server=spec.server.chain,
         link=link_of(trace, codec_of(spec), trainer.model, spec.run.seed),
         buffers=spec.run.buffers,
     )

@@ -19,7 +19,6 @@ from favano.engine import (
     live_models,
 )
 from favano.errors import NonFiniteUpdate
-from favano.methods import source_digest
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.participation import participation_of
@@ -126,7 +125,7 @@ class SeedRun:
         spec, summary, samples = self.result.spec, self.result.summary, self.samples
         summary.torch, summary.processor = torch.__version__, hardware(spec.run.device)
         summary.kernels, summary.data = self.kernels, samples.digest
-        summary.trace, summary.source = files_digest(spec), source_digest(spec.method)
+        summary.trace, summary.source = files_digest(spec), spec.source
         if spec.run.evaluate_on != "clients":
             summary.test_samples = len(samples.test_labels)
         if self.planned.seed == spec.run.seed and is_own(spec, samples):
@@ -200,7 +199,7 @@ class SeedRun:
     @property
     def largest_checkpoint(self) -> int:
         """About the most bytes that a checkpoint may have."""
-        models = 2 + self.planned.schedule.clients * (1 + self.aggregator.memory)
+        models = 2 + self.planned.schedule.clients * (1 + self.aggregator.memory.vectors)
         return models * self.flat.vector.nbytes
 
     def check_savable(self) -> None:
@@ -242,7 +241,7 @@ class SeedRun:
     @property
     def _kinds(self) -> Kinds:
         """Named tuples in a checkpoint."""
-        own = named_kinds(self.aggregator.state)
+        own = named_kinds((self.aggregator.state, self.aggregator.server_states))
         return {SavedSeed, Recorded, Observation, Tracked, BoundRow, Point, *KINDS, *own}
 
     def interrupt(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 import torch
 
@@ -27,16 +27,25 @@ from favano.records.folder import (
 )
 from favano.results import Result, read_result, result_folders, run_folders
 from favano.results.digest_check import end_fault, final_cells, row_fault
+from favano.specification.config import SERVER
 from favano.specification.digest import run_digest
 from favano.specification.history_start import history_start
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
+from favano.transforms import AnyTransform, parse_transform
+from favano.transforms.registry import OURS, place_of
 
-Methods: TypeAlias = Mapping[str, type[AnyMethod]]  # by name
 
-NO_METHODS: Methods = {}
+class OwnClasses(NamedTuple):
+    """Classes in Python that a result may name, by name."""
+
+    methods: Mapping[str, type[AnyMethod]] = {}
+    transforms: Mapping[str, type[AnyTransform]] = {}
+
+
+NO_CLASSES = OwnClasses()
 _ALL_FILES = "need all files of a result as they were written"
-_FROM_PYTHON = "verify it from Python, by favano.verify(folder, problem, methods=[...])"
+_FROM_PYTHON = "verify it from Python: favano.verify(folder, problem, methods=[...], server=[...])"
 
 
 @dataclass(frozen=True)
@@ -77,15 +86,15 @@ class StoredResult:
 
 
 def read_statements(
-    path: Path, methods: Methods = NO_METHODS, *, execute: bool = True
+    path: Path, own: OwnClasses = NO_CLASSES, *, execute: bool = True
 ) -> list[StoredResult]:
     """The results in a folder: of a run, of a comparison, or of `favano reproduce`.
 
-    `methods` are those that cannot be found by their names. Unless told to `execute`, no file of a
-    method is, and specifications that name one are left out.
+    `own` are classes that cannot be found by their names. Unless told to `execute`, no file of
+    the user's is, and specifications that name one are left out.
     """
     folders = [run for folder in result_folders(path) for run in run_folders(folder) or [folder]]
-    return [_read(folder, methods, execute) for folder in folders]
+    return [_read(folder, own, execute) for folder in folders]
 
 
 def contradiction(stated: StoredResult, seed: int) -> str | None:
@@ -130,18 +139,27 @@ def _file_digests(stated: StoredResult, seed: int) -> Iterator[str]:
     return running_digests(tensor.view(torch.uint8).numpy().data for tensor in numbers)
 
 
-def _spec_of(result: Result, methods: Methods, execute: bool) -> Spec | None:
-    """The complete specification; None if its method would have to be executed, and must not."""
-    name = str(result.keys.get(ALGORITHM, Favano.name))
-    kind = methods.get(name) or all_methods().get(name)
-    if kind is None and not execute:
+def _spec_of(result: Result, own: OwnClasses, execute: bool) -> Spec | None:
+    """The complete specification; None if own code would have to be executed, and must not."""
+    keys = dict(result.keys)
+    name, chain = str(keys.get(ALGORITHM, Favano.name)), keys.get(SERVER)
+    kind = own.methods.get(name) or all_methods().get(name)
+    texts = [str(text) for text in chain] if isinstance(chain, list) else []
+    ours = {**OURS, **own.transforms}
+    foreign = [place for place, _ in map(place_of, texts) if place not in ours]
+    if not execute and (kind is None or foreign):
         return None
     rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
     require(kind is not None or file_of(name) is not None, "folder", result.folder, rule)
-    return resolve(make_spec(result.keys, kind or method_class(name)))
+    for place in foreign:
+        rule = f"was made with a server transform of its own, {place}; {_FROM_PYTHON}"
+        require(file_of(place) is not None, "folder", result.folder, rule)
+    if texts:
+        keys[SERVER] = [parse_transform(text, own.transforms) for text in texts]
+    return resolve(make_spec(keys, kind or method_class(name)))
 
 
-def _read(folder: Path, methods: Methods, execute: bool) -> StoredResult:
+def _read(folder: Path, own: OwnClasses, execute: bool) -> StoredResult:
     for name in FILES:
         there = (folder / name).is_file()
         require(there or name == MODEL, "folder", folder, f"holds no {name}; {_ALL_FILES}")
@@ -149,4 +167,4 @@ def _read(folder: Path, methods: Methods, execute: bool) -> StoredResult:
     assert result.states is not None  # a damaged model file is refused now
     names = (SPEC, HISTORY, SUMMARY, BOUND, PARTICIPATION)
     texts = {name: read_file(folder / name, str) for name in names if (folder / name).exists()}
-    return StoredResult(folder, result, _spec_of(result, methods, execute), texts)
+    return StoredResult(folder, result, _spec_of(result, own, execute), texts)

@@ -18,8 +18,9 @@ from favano.run.problem import Problem, as_problem
 from favano.run.progress import Progress
 from favano.run.repetition import Repeated, Repetition
 from favano.run.row_comparison import Seed, apart_words
-from favano.run.stored_result import StoredResult, contradiction, read_statements
+from favano.run.stored_result import OwnClasses, StoredResult, contradiction, read_statements
 from favano.specification.spec import required
+from favano.transforms import ATransform, as_transform
 
 Outcome: TypeAlias = Literal["proved", "agrees", "not proved", "wrong"]
 _EARLY = ("partial", "stopped")
@@ -59,6 +60,7 @@ def verify(
     problem: Problem | str | None = None,
     *,
     methods: Sequence[AMethod] = (),
+    server: Sequence[ATransform] = (),
     trust: Sequence[Path | str] | Path | str = (),
     chain_only: bool = False,
     from_checkpoints: bool = False,
@@ -75,6 +77,7 @@ def verify(
         folder: of the result.
         problem: of the runs, if they had a network, data or metrics of their own.
         methods: of the runs, if they were classes in Python.
+        server: transforms of the runs, if they were.
         trust: files of methods that may be executed, if the result names them.
         chain_only: only check the files against each other; nothing is executed.
         from_checkpoints: repeat only what follows the oldest checkpoints that are there.
@@ -86,9 +89,10 @@ def verify(
     require(not (chain_only and trusted), "trust", trusted, "nothing is executed with chain_only")
     problem_given = Problem() if problem is None else as_problem(problem)
     made = [as_method(method) for method in methods]
-    own = {
-        name: type(method) for method in made for name in (method.name, method.import_path) if name
-    }
+    own = OwnClasses(
+        {name: type(own) for own in made for name in (own.name, own.import_path) if name},
+        {made.name: type(made) for made in map(as_transform, server)},
+    )
     path = as_path("folder", folder)
     with only_trusted(as_path("trust", file) for file in trusted):
         stated = read_statements(path, own, execute=not chain_only)

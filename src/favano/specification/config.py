@@ -18,6 +18,7 @@ from favano.options import did_you_mean, options_of
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, part_options
 
 METHOD, NAME = "method", "name"
+SERVER = "server"  # a table of flags, or a list of transforms
 
 Keys = dict[str, object]
 
@@ -66,11 +67,14 @@ def config_of(table: Mapping[str, object]) -> Config:
     """The keys of a parsed file."""
     shared: Keys = {}
     for part, value in table.items():
-        if part in PARTS:
+        if part == SERVER and isinstance(value, list):
+            shared[SERVER] = value
+        elif part in PARTS:
             require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
             assert isinstance(value, dict)
             for key in value:
-                require(key in options_of(PARTS[part]), key, value[key], _place(key, part))
+                right = key in options_of(PARTS[part]) and key != SERVER
+                require(right, key, value[key], _place(key, part))
             shared |= value
         elif isinstance(value, dict) and part != METHOD:
             known = did_you_mean(part, [*PARTS, METHOD])
@@ -82,6 +86,8 @@ def config_of(table: Mapping[str, object]) -> Config:
 
 def _place(key: str, part: str | None = None) -> str:
     """Where a key belongs that is in another table, or in none."""
+    if key == SERVER:
+        return f"belongs at the top of the file, as {SERVER} = [...], without a table [{SERVER}]"
     for owner, kind in PARTS.items():
         if key in options_of(kind):
             return f"belongs in [{owner}]"
@@ -111,10 +117,12 @@ def _methods(table: Mapping[str, object]) -> list[Keys]:
 
 def spec_tables(keys: Mapping[str, object]) -> dict[str, object]:
     """The tables of `spec.toml`, from its flat keys."""
-    parts = {
+    parts: dict[str, object] = {
         part: {key: keys[key] for key in options_of(kind) if key in keys}
         for part, kind in PARTS.items()
     }
+    if SERVER in keys:
+        parts[SERVER] = keys[SERVER]  # instead of the table, whose keys do not go with it
     shared = {*part_options(), ALGORITHM}
     own = {key: value for key, value in keys.items() if key not in shared}
     return {**parts, METHOD: [{NAME: keys.get(ALGORITHM, Favano.name), **own}]}

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from favano.methods import is_ours, source_digest
+from favano.methods import is_ours
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.specification.config import file_values, spec_keys
@@ -25,7 +25,7 @@ _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync", "asofed")
 def run_digest(spec: Spec) -> str:
     """A name for the result of a complete specification: equal specifications are one run."""
     keys = flat_keys(spec)
-    if source := source_digest(spec.method):
+    if source := spec.source:
         keys = {**keys, "source": source}
     text = json.dumps(keys, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

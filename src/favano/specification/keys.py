@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from favano.transforms import ATransform
+
 
 class Keys(TypedDict, total=False):
     """Each means what it means on the command line; `favano run --help` says more."""
@@ -40,6 +42,7 @@ class Keys(TypedDict, total=False):
     at_deadline: Literal["drop", "take"]
     drop_last: bool
     # server
+    server: Sequence[ATransform]
     server_optimiser: Literal["none", "momentum", "adagrad", "adam", "yogi"]
     server_optimiser_rate: float
     server_momentum: float

@@ -16,9 +16,9 @@ def describe_optimiser(spec: Spec) -> str | None:
     >>> optimiser_words(make_spec({"momentum": 0.9, "clip": 1, "rate_schedule": "cosine"}))
     'SGD, momentum 0.9, gradients clipped at 1, rate schedule cosine'
     >>> optimiser_words(make_spec({"algorithm": "fedavg", "server_optimiser": "yogi"}))
-    'SGD, on the server Yogi with rate 0.01'
+    'SGD, on the server yogi:rate=0.01:momentum=0.9:epsilon=0.001:beta2=0.99'
     """
-    training, server, optimiser = spec.training, spec.server, spec.training.local_optimiser
+    training, optimiser = spec.training, spec.training.local_optimiser
     momentum = optimiser.momentum if optimiser.name == "sgd" else 0
     said = {
         f"momentum {momentum:g}{' (Nesterov)' if optimiser.nesterov else ''}": momentum,
@@ -29,9 +29,6 @@ def describe_optimiser(spec: Spec) -> str | None:
         f"warm-up {training.warm_up:g}": training.warm_up,
     }
     parts = [_TITLES[optimiser.name], *(words for words, used in said.items() if used)]
-    if server.optimiser is not None:
-        name, rate = server.optimiser.name.capitalize(), server.optimiser.rate
-        parts.append(f"on the server {name} with rate {rate:g}")
-    if server.robust_rule is not None:
-        parts.append(f"on the server robust={server.robust}")
+    if chain := spec.server.chain:
+        parts.append(f"on the server {', then '.join(map(str, chain))}")
     return None if parts == [_TITLES["sgd"]] else ", ".join(parts)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from typing import Final, TypeVar, cast
 
 from favano.errors import BadInput, require
-from favano.methods import AnyMethod, foreign_option, make_method, method_class
+from favano.methods import AnyMethod, foreign_option, make_method, method_class, source_digest
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
-from favano.methods.server_optimiser import ServerOptions
 from favano.options import Option, Options, did_you_mean, options_of
 from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
+from favano.specification.server_part import ServerPart
+from favano.transforms import ServerTransform
 
 PARTS: Final[Mapping[str, type[Options]]] = {
     "problem": ProblemPart,
     "fleet": Fleet,
     "clock": ServerClock,
-    "server": ServerOptions,
+    "server": ServerPart,
     "training": TrainingPart,
     "run": RunPart,
 }
@@ -34,7 +36,7 @@ class Spec:
     problem: ProblemPart = field(default_factory=ProblemPart)
     fleet: Fleet = field(default_factory=Fleet)
     clock: ServerClock = field(default_factory=ServerClock)
-    server: ServerOptions = field(default_factory=ServerOptions)
+    server: ServerPart = field(default_factory=ServerPart)
     training: TrainingPart = field(default_factory=TrainingPart)
     run: RunPart = field(default_factory=RunPart)
     as_given: Spec | None = field(
@@ -76,13 +78,14 @@ class Spec:
             "momentum": local.momentum > 0,
             "weight_decay": local.weight_decay > 0,
             "clip": local.clip is not None,
-            "server_optimiser": server.optimiser is not None,
-            "robust": server.robust_rule is not None,
+            "server": server.server is not None,
+            "server_optimiser": server.server_optimiser != "none",
+            "robust": server.robust != "none",
         }
         if key := next((key for key, other in other_steps.items() if other), None):
             return key, (
-                "need plain SGD and neither server_optimiser nor robust, since the theorem is "
-                "about the method's own steps"
+                "need plain SGD and no server transforms, since the theorem is about the method's "
+                "own steps"
             )
         if self.training.recipe is None:
             return None
@@ -98,7 +101,8 @@ class Spec:
     def keys(self) -> dict[str, object]:
         """All values by their flat names."""
         parts = (getattr(self, part) for part in PARTS)
-        shared = {key: getattr(group, key) for group in parts for key in options_of(type(group))}
+        every = ((group, key) for group in parts for key in options_of(type(group)))
+        shared = {key: _written(getattr(group, key)) for group, key in every}
         own = {key: getattr(self.method, key) for key in options_of(type(self.method))}
         return {ALGORITHM: self.method.import_path or self.method.name, **shared, **own}
 
@@ -108,7 +112,23 @@ class Spec:
         parts = [getattr(self, part).given for part in PARTS]
         label = {LABEL: self.method.label} if self.method.label else {}
         own = {ALGORITHM: self.method.import_path or self.method.name, **label, **self.method.given}
-        return {key: value for part in (own, *parts) for key, value in part.items()}
+        return {key: _written(value) for part in (own, *parts) for key, value in part.items()}
+
+    @property
+    def source(self) -> str | None:
+        """A digest of the user's own code, of the method and of server transforms; None: none."""
+        digests = [source_digest(part) for part in (self.method, *self.server.chain)]
+        own = [digest for digest in digests if digest is not None]
+        return (
+            own[0] if len(own) == 1 else sha256(" ".join(own).encode()).hexdigest() if own else None
+        )
+
+
+def _written(value: object) -> object:
+    """A value as files have it: transforms are texts there."""
+    if not isinstance(value, tuple):
+        return value
+    return tuple(str(item) if isinstance(item, ServerTransform) else item for item in value)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Robust aggregation: by hand, against a client that lies, and where it would do nothing."""
+"""Transforms of client deltas: by hand, against a client that lies, and where they do nothing."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ import torch
 from torch import Tensor
 
 import favano
-from favano.aggregation import Aggregator
+from favano.aggregation import Aggregator, ServerChain
 from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods import ClientUpdates, make_method, our_methods
-from favano.methods.robust import Robust, check_robust, parse_robust
+from favano.methods.fedavg import FedAvg
 from favano.specification.keys import Keys
 from favano.training import Layout, Work
+from favano.transforms import AnyTransform, as_transform, parse_transform
 from favano.types import Stack
 from tests.methods.bound import bound, scheduled
 from tests.problems import quadratics, start_model
 
-MEDIAN = Robust("median")
+MEDIAN = parse_transform("median")
+
+
+def trimmed(share: float) -> AnyTransform:
+    return as_transform(favano.trimmed_mean(share))
 
 
 def tamed(
-    robust: Robust,
+    transform: AnyTransform,
     progress: list[list[float]],
     steps: list[int],
     weight: list[float] | None = None,  # of each client update; the same for all by default
@@ -36,7 +41,10 @@ def tamed(
     start = torch.arange(2.0 * len(steps), dtype=torch.float64).reshape(-1, 2)
     moved = torch.tensor(progress, dtype=torch.float64)
     shares = np.array(weight or [1 / len(steps)] * len(steps))
-    step = robust.apply(start, start + moved, shares, np.array(steps)) - start
+    count, zeros = np.array(steps), np.zeros(len(steps), dtype=np.int64)
+    updates = ClientUpdates(zeros, count, zeros, np.ones(len(steps)), 0, start, start + moved)
+    chain = ServerChain(bound(FedAvg(), selected=3), [transform])
+    step = chain.deltas(((),), updates, shares)[0].end - start
     return [[round(value, 9) for value in row] for row in step.tolist()]
 
 
@@ -62,13 +70,13 @@ def test_a_share_is_rounded_up_from_its_decimals(share: float, count: int, cut: 
     """In floats, 0.07 times 100 is 7.000000000000001."""
     progress = [[1.0, 1.0]] * count
     progress[:cut] = [[-1e9, 1.0]] * cut  # as many wrong client updates as the share allows
-    assert tamed(Robust("trimmed", share), progress, [1] * count)[0] == [1.0, 1.0]
+    assert tamed(trimmed(share), progress, [1] * count)[0] == [1.0, 1.0]
     progress[cut] = [-1e9, 1.0]
-    assert tamed(Robust("trimmed", share), progress, [1] * count)[0][0] < -1e6
+    assert tamed(trimmed(share), progress, [1] * count)[0][0] < -1e6
 
 
 def test_a_trimmed_mean_leaves_out_both_ends() -> None:
-    progress = tamed(Robust("trimmed", 0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
+    progress = tamed(trimmed(0.2), [[-1e9, 1], [1, 1], [2, 1], [3, 1], [1e9, 1]], [1] * 5)
     assert progress == [[2.0, 1.0]] * 5
 
 
@@ -80,14 +88,14 @@ def test_clients_without_a_step_have_no_say() -> None:
 def test_of_two_nobody_can_tell_who_is_right() -> None:
     still = [[0.0, 0.0]] * 3
     assert tamed(MEDIAN, [[0.0, 0.0], [3.0, 1.0], [5.0, 1.0]], [0, 1, 1]) == still
-    assert tamed(Robust("trimmed", 0.1), [[0.0, 0.0], [3.0, 1.0], [5.0, 1.0]], [0, 1, 1]) == still
+    assert tamed(trimmed(0.1), [[0.0, 0.0], [3.0, 1.0], [5.0, 1.0]], [0, 1, 1]) == still
     assert tamed(MEDIAN, still, [0] * 3) == still
 
 
 def test_clipping_shortens_what_is_too_long() -> None:
-    progress = tamed(Robust("clip", 5.0), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
+    progress = tamed(parse_transform("clip:5"), [[30.0, 40.0], [0.3, 0.4], [0.0, 0.0]], [7, 1, 0])
     assert progress == [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]
-    heavy = tamed(Robust("clip", 5.0), [[0.3, 0.4], [0.3, 0.4]], [1, 20], [10.0, -0.5])
+    heavy = tamed(parse_transform("clip:5"), [[0.3, 0.4], [0.3, 0.4]], [1, 20], [10.0, -0.5])
     assert heavy == [[0.15, 0.2], [0.3, 0.4]]  # times 20 and -1: 10 and 0.5 long
 
 
@@ -109,7 +117,8 @@ def test_rules_act_on_contributions_as_they_are_applied(name: str, rule: str) ->
     schedule = scheduled(method, horizon=120.0)
     rates, model, draws = np.full(len(schedule.client), 0.05), start_model(), torch.manual_seed(3)
     layout = Layout(len(model), 0, 0)
-    run = Aggregator(method, schedule, layout, rates, model, robust=parse_robust(rule))
+    chain = ServerChain(method, [as_transform(rule)])
+    run = Aggregator(method, schedule, layout, rates, model, server=chain)
     heaviest = 0.0
     for number in range(schedule.updates):
         jobs = np.flatnonzero(schedule.used_by == number)
@@ -160,28 +169,35 @@ class Liar:
 
 
 @pytest.mark.parametrize("name", ["favano", "favano-delta", "fedavg", "fedbuff"])
-@pytest.mark.parametrize("rule", ["median", "trimmed:0.3", "clip:1.0"])
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean:0.3", "clip:1.0"])
 def test_one_liar_does_no_harm(name: str, rule: str) -> None:
-    def last(robust: Robust | None) -> Tensor:
+    def last(*rules: str) -> Tensor:
         method = bound(our_methods()[name](), selected=4)
         schedule = scheduled(method, horizon=200.0)
         rates, initial = np.full(len(schedule.client), 0.05), start_model()
-        run = Aggregator(
-            method, schedule, Layout(len(initial), 0, 0), rates, initial, robust=robust
-        )
+        chain = ServerChain(method, [as_transform(rule) for rule in rules])
+        run = Aggregator(method, schedule, Layout(len(initial), 0, 0), rates, initial, server=chain)
         *_, event = PlainLoop(run, Liar()).events()
         return event.server
 
-    assert last(None).abs().max() > 1e3
-    assert last(parse_robust(rule)).abs().max() < 20
+    assert last().abs().max() > 1e3
+    assert last(rule).abs().max() < 20
 
 
 @pytest.mark.parametrize(
     ("method", "rule", "said"),
     [
-        ("asyncsgd", "median", "needs updates of at least 3 answers; asyncsgd makes them of 1"),
-        ("scaffold", "clip:1", "need none with scaffold, whose corrections"),
-        ("quafl", "clip:1", "need none with quafl, whose clients go on from models of their own"),
+        (
+            "asyncsgd",
+            "median",
+            "server=median: needs updates of at least 3 clients; asyncsgd makes them of 1",
+        ),
+        ("scaffold", "clip:1", "server=clip: cannot be used with scaffold, whose corrections"),
+        (
+            "quafl",
+            "clip:1",
+            "cannot be used with quafl, whose clients go on from models of their own",
+        ),
         ("favano", "trimmed:0.5", "need none, median, trimmed:SHARE"),
         ("favano", "middle", "robust=middle: need none, median"),
         ("favano", "clip:x", "robust=clip:x: need none, median"),
@@ -208,7 +224,7 @@ def test_every_method_takes_it_or_says_why() -> None:
     refused = set()
     for name, kind in our_methods().items():
         try:
-            check_robust(bound(kind(), selected=4), MEDIAN)
+            ServerChain(bound(kind(), selected=4), [MEDIAN])
         except BadInput:
             refused.add(name)
     one_by_one = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded", "asofed"}
@@ -220,6 +236,6 @@ def test_every_method_takes_it_or_says_why() -> None:
 
 
 def test_three_answers_have_a_middle() -> None:
-    check_robust(bound(our_methods()["fedavg"](), selected=3), MEDIAN)
-    with pytest.raises(BadInput, match="at least 3 answers; fedavg makes them of 2"):
-        check_robust(bound(our_methods()["fedavg"](), selected=2), MEDIAN)
+    ServerChain(bound(FedAvg(), selected=3), [MEDIAN])
+    with pytest.raises(BadInput, match="at least 3 clients; fedavg makes them of 2"):
+        ServerChain(bound(FedAvg(), selected=2), [MEDIAN])
