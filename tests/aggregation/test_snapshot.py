@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from favano.aggregation.client_memory import KeptByClients
 from favano.aggregation.snapshot import (
     Held,
     NoSnapshot,

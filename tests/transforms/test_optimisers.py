@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import favano
 from favano.aggregation import Aggregator, ServerChain
 from favano.engine import PlainLoop
 from favano.errors import BadInput
-from favano.methods import AnyMethod, Method, our_methods
+from favano.methods import Method, our_methods
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedfix import FedFix
 from favano.methods.method import S
@@ -92,7 +92,7 @@ def test_yogi_shrinks_slowly() -> None:
 def models(method: Method[S], *texts: str) -> list[Tensor]:
     schedule, initial = scheduled(method, 300), start_model()
     layout, rates = Layout(parameters=4, buffers=0, counters=0), np.full(len(schedule.client), 0.1)
-    chain = ServerChain(cast(AnyMethod, method), [as_transform(text) for text in texts])
+    chain = ServerChain(method, [as_transform(text) for text in texts])
     run = Aggregator(method, schedule, layout, rates, initial, server=chain)
     return [event.server for event in PlainLoop(run, quadratics(8)).events()]
 

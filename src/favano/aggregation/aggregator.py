@@ -93,13 +93,13 @@ class Aggregator(Generic[S]):
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
         self.blends = method.linear and alone
         self._by_distances = method.distances and alone and not method.has("next_client_model")
-        self.memory = memory or ClientMemory(cast(AnyMethod, method), layout)
+        self.memory = memory or ClientMemory(method, layout)
         self.memory.check(self.schedule)
         self.non_finite, self.link = non_finite, link
         self.stopped = False  # set from outside, to end the run early
         self.resume_point: ResumePoint | None = None  # where the run goes on; None: it is new
         self._expected, self._scales = expected, scales
-        self._chain = server or ServerChain(cast(AnyMethod, method))
+        self._chain = server or ServerChain(method)
         self.server_states = self._chain.init(self.state.model)
 
     @property

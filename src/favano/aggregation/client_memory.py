@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from favano.errors import require
-from favano.methods import AnyMethod
+from favano.methods import Method
+from favano.methods.method import S
 from favano.schedule import Schedule
 from favano.training import Layout
 from favano.types import Buffers, Ints, Stack, Vector
@@ -27,20 +28,20 @@ class ClientMemory:
 
     def __init__(
         self,
-        method: AnyMethod,
+        method: Method[S],
         layout: Layout,
         *,
         kept: int = 0,  # vectors of their optimisers that clients keep
         buffers: Buffers = "average",
     ) -> None:
-        self._method, self._layout, self._kept = method, layout, kept
+        self._name, self._layout, self._kept = method.name, layout, kept
         self.vectors = method.memory + kept  # of each client
         self.own_buffers = buffers == "local"
         self._now = KeptByClients({}, {}, {})
 
     def check(self, schedule: Schedule) -> None:
         """Refuse a schedule in which clients go on before their update is used."""
-        in_time, name = not self.vectors or _used_before_next(schedule), self._method.name
+        in_time, name = not self.vectors or _used_before_next(schedule), self._name
         rule = f"need fresh with {name}, whose clients go on before their update is used"
         require(in_time or not self._kept, "optimiser_state", "kept", rule)
         rule = "has clients with a memory, which must not continue before their update is used"
@@ -94,11 +95,15 @@ class ClientMemory:
     @property
     def kept(self) -> KeptByClients:
         """All of it, for a snapshot."""
-        return KeptByClients(*(dict(part) for part in self._now))
+        return _copied(self._now)
 
     def restore(self, kept: KeptByClients) -> None:
         """Take over what a snapshot has."""
-        self._now = KeptByClients(*(dict(part) for part in kept))
+        self._now = _copied(kept)
+
+
+def _copied(kept: KeptByClients) -> KeptByClients:
+    return KeptByClients(dict(kept.vectors), dict(kept.steps), dict(kept.buffers))
 
 
 def _used_before_next(schedule: Schedule) -> bool:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from favano.errors import BadInput, format_error, require
-from favano.methods import AnyMethod, ClientUpdates, is_ours
+from favano.methods import ClientUpdates, Method, is_ours
 from favano.methods.arrays import column
+from favano.methods.method import S
 from favano.methods.selfcheck import same
 from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed
 from favano.transforms import AnyTransform
@@ -27,7 +28,7 @@ _SIZE = 5  # of the model that own transforms are tried out on
 class ServerChain:
     """Transforms in order, for one method. It holds no state: that of a run is handed through."""
 
-    def __init__(self, method: AnyMethod, transforms: Sequence[AnyTransform] = ()) -> None:
+    def __init__(self, method: Method[S], transforms: Sequence[AnyTransform] = ()) -> None:
         """Refuse transforms that the method or their order leaves without use."""
         self._transforms = tuple(transforms)
         self.changes_deltas = any(transform.has("deltas") for transform in transforms)
@@ -122,7 +123,7 @@ def _called(
     return new, cast(tuple[Tensor, object], returned)[1]
 
 
-def _check_deltas(method: AnyMethod, transform: AnyTransform) -> None:
+def _check_deltas(method: Method[S], transform: AnyTransform) -> None:
     """Refuse what would change nothing, or something else than the update."""
     rule = f"cannot be used with {method.name}, whose corrections are made of each client's own"
     require(not method.corrects, "server", transform.name, f"{rule} delta")
@@ -147,7 +148,7 @@ def _clients_per_update(policy: Policy) -> int | None:
     return 1
 
 
-def _check_step(method: AnyMethod, transform: AnyTransform) -> None:
+def _check_step(method: Method[S], transform: AnyTransform) -> None:
     """Refuse a method without a step on the server: one that averages models.
 
     Tried out on one number: if no client has moved, the server's model must not move either.

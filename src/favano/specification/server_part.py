@@ -55,9 +55,9 @@ def _checked(text: str) -> str:
 class ServerPart(Options):
     """What the server does to client deltas and to the method's step."""
 
-    server: (
-        Annotated[tuple[InstanceOf[ServerTransform], ...], BeforeValidator(_chain_of)] | None
-    ) = option(None, "transforms in order, as clip:1.0,adam:0.01 or file.py:Name")
+    server: Annotated[tuple[InstanceOf[AnyTransform], ...], BeforeValidator(_chain_of)] | None = (
+        option(None, "transforms in order, as clip:1.0,adam:0.01 or file.py:Name")
+    )
     server_optimiser: Literal["none", "momentum", "adagrad", "adam", "yogi"] = option(
         "none", "server optimiser"
     )
@@ -103,7 +103,7 @@ class ServerPart(Options):
         chain = [] if robust is None else [robust]
         if name != "none":
             numbers = {_KEYS[key]: value for key, value in self.numbers.items()}
-            chain.append(transform_class(name)(**numbers))  # type: ignore[arg-type]
+            chain.append(transform_class(name)(**numbers))
         return tuple(chain)
 
 

@@ -62,7 +62,7 @@ def parse_transform(text: str, known: Known | None = None) -> AnyTransform:
         require(key in options and key not in given, "server", text, rule)
         given[key] = rest
     try:
-        return kind(**given)  # type: ignore[arg-type]
+        return kind(**given)
     except BadInput as error:
         raise BadInput("server", text, str(error)) from error
 
