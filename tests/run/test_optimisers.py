@@ -195,10 +195,11 @@ def test_files_and_page_name_the_optimisers(tmp_path: Path) -> None:
     assert "Optimiser: " not in plain.report(tmp_path / "page.html").read_text(encoding="utf-8")
     more: Keys = {**keys, "optimiser": "adam", "clip": 1.0, "server_optimiser": "yogi"}
     adam = favano.simulate("fedavg", problem(), FLEET, **more)
-    folder, words = adam.save(tmp_path / "adam"), "Adam, gradients clipped at 1, on the server Yogi"
-    assert f'"optimiser": "{words} with rate 0.01"' in (folder / "summary.json").read_text()
+    folder, numbers = adam.save(tmp_path / "adam"), "momentum=0.9:epsilon=0.001:beta2=0.99"
+    words = f"Adam, gradients clipped at 1, on the server yogi:rate=0.01:{numbers}"
+    assert f'"optimiser": "{words}"' in (folder / "summary.json").read_text()
     page = adam.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f" Optimiser: {words} with rate 0.01." in page
+    assert f" Optimiser: {words}." in page
     text = io.StringIO()
     Console(file=text, width=200).print(final_table(collect([tmp_path])))
     said = " ".join(text.getvalue().split())
