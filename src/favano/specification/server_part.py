@@ -10,7 +10,6 @@ from favano.errors import BadInput, require
 from favano.options import Below1, Options, PositiveTime, Rate, option, options_of
 from favano.transforms import (
     AnyTransform,
-    ServerTransform,
     as_transform,
     parse_transform,
     transform_class,
