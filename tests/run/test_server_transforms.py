@@ -10,7 +10,7 @@ import torch
 
 import favano
 from favano.errors import BadInput
-from favano.specification.config import config_of, read_config, spec_tables
+from favano.specification.config import config_of, read_config, spec_tables, stored_keys
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
 from favano.types import Vector
@@ -67,11 +67,11 @@ def test_the_order_of_the_list_matters() -> None:
 
 def test_the_file_says_the_chain_completely() -> None:
     spec = resolve(make_spec({"algorithm": "fedavg", "server": ["clip:1", "adam:0.1"]}))
-    tables = spec_tables(spec)
+    tables = spec_tables(stored_keys(spec))
     adam = "adam:rate=0.1:momentum=0.9:epsilon=0.001:beta2=0.99"
     assert tables["server"] == ["clip:norm=1.0", adam]
     config = config_of(tables)
-    assert resolve(make_spec({**config.shared, **config.methods[0]})) == spec
+    assert resolve(make_spec(config.first)) == spec
 
 
 def test_a_file_has_the_list_at_its_top_or_in_a_method(tmp_path: Path) -> None:
