@@ -58,9 +58,9 @@ def test_a_result_without_its_model_is_refused(favano: Program, tmp_path: Path) 
     path = tmp_path / "r" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
     rule = "model.safetensors; need all files of a result as they were written"
-    assert favano("verify", "r") == (2, "", f"favano: folder=r: holds a damaged {rule}\n")
+    assert favano("verify", "r") == (2, "", f"favano: results=r: holds a damaged {rule}\n")
     path.unlink()
-    assert favano("verify", "r") == (2, "", f"favano: folder=r: holds no {rule}\n")
+    assert favano("verify", "r") == (2, "", f"favano: results=r: holds no {rule}\n")
 
 
 def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None:
@@ -81,11 +81,14 @@ def test_what_reproduce_wrote(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("verify", "out")
     lines = out.splitlines()
     assert (code, err, len(lines)) == (0, "", 4 + 4 + 1)
-    assert all(line.endswith((" rows proved", " in the file proved")) for line in lines[:-1])
-    assert lines[-1].startswith("Not covered: run file: favano, command, footprint, ")
+    files = " files: all else in history.csv, spec.toml, summary.json proved"
+    assert all(line.endswith((" rows proved", files)) for line in lines[:-1])
+    assert lines[-1].startswith("Not covered: spec.toml: run.kernels, run.engine; summary.json: ")
+    assert "cost.machine_seconds, cost.energy_wh" in lines[-1]
     assert lines[-1].endswith("; small")
-    first = sorted((tmp_path / "out" / "runs").glob("*.json"))[0]
-    first.write_text(first.read_text().replace('"learning_rate": 0', '"learning_rate": 1'))
+    first = sorted((tmp_path / "out" / "runs").iterdir())[0]
+    spec = first / "spec.toml"
+    spec.write_text(spec.read_text().replace("\nlearning_rate = 0", "\nlearning_rate = 1"))
     code, out, _ = favano("verify", "out", "--chain")
     changed, *right, _ = out.splitlines()
     assert code == 1

@@ -35,7 +35,7 @@ def test_without_favano_the_best_is_named(tmp_path: Path, write: Writer) -> None
     write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4]], "complete")
     write(tmp_path / "quafl", {"algorithm": "quafl"}, [[0.1, 0.2, 0.5]], "complete")
     (tmp_path / "favano").mkdir()
-    (tmp_path / "favano" / "spec.toml").write_text('algorithm = "favano"\n')
+    (tmp_path / "favano" / "spec.toml").write_text('[[method]]\nname = "favano"\n')
     assert sentence(collect([tmp_path])) == (
         "After 20 units of time QuAFL reaches 50.0 %, 10.0 points above FedAvg (1 seed). "
         "Not ranked: FAVANO (missing)."

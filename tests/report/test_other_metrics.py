@@ -27,6 +27,7 @@ from favano.report.palette import Look
 from favano.report.payload import payload
 from favano.report.settings import by_setting
 from favano.results import collect
+from favano.specification.config import spec_tables
 
 LOOK = Look(0, 0, 0)
 METRICS = (MetricRecord("mae", "low", "kW"), MetricRecord("r2"))
@@ -40,7 +41,7 @@ def row(seed: int, step: int, mae: float) -> Row:
 def write(folder: Path, algorithm: str, errors: list[list[float]], described: bool = True) -> None:
     folder.mkdir(parents=True)
     spec = {"algorithm": algorithm, "dataset": "own", "horizon": 10.0, "seeds": len(errors)}
-    (folder / "spec.toml").write_text(tomli_w.dumps(spec))
+    (folder / "spec.toml").write_text(tomli_w.dumps(spec_tables(spec)))
     histories = [
         [row(seed, step, error) for step, error in enumerate(some)]
         for seed, some in enumerate(errors)
@@ -179,7 +180,7 @@ def test_a_small_loss_that_leads_has_digits(tmp_path: Path) -> None:
     for name, some in zip(("favano", "fedavg"), rows, strict=True):
         (tmp_path / name).mkdir()
         spec = {"algorithm": name, "dataset": "own", "horizon": 10.0}
-        (tmp_path / name / "spec.toml").write_text(tomli_w.dumps(spec))
+        (tmp_path / name / "spec.toml").write_text(tomli_w.dumps(spec_tables(spec)))
         (tmp_path / name / "history.csv").write_text(history_to_csv(some))
         summary = Summary(
             status="complete", metrics=(), runs=(run_record(name, some[-1], "complete"),)

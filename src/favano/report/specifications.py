@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
@@ -13,6 +14,8 @@ from favano.report.fragments import heading, name
 from favano.report.palette import Look
 from favano.report.settings import ReportSetting, differing_keys
 from favano.report.wording import fixed
+from favano.specification.config import NAME, spec_tables
+from favano.specification.spec import ALGORITHM
 
 if TYPE_CHECKING:
     from favano.results import Result
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
 
 def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
     """Command and full specification of each result; keys that differ on the page are marked."""
-    differing = differing_keys([result for setting in settings for result in setting.results])
+    keys = differing_keys([result for setting in settings for result in setting.results])
+    differing = [NAME if key == ALGORITHM else key for key in keys]
     parts = []
     for setting in settings:
         parts.append(heading(setting))
@@ -32,8 +36,8 @@ def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look])
 def _specification(result: Result, place: str, look: Look, differing: Sequence[str]) -> str:
     whose = f"of {result.title}, {place}" if place else f"of {result.title}"
     text = "\n".join(
-        f"<mark>{escape(line)}</mark>" if line.partition(" = ")[0] in differing else escape(line)
-        for line in tomli_w.dumps(dict(result.keys)).splitlines()
+        f"<mark>{escape(line)}</mark>" if _keys(line) & {*differing} else escape(line)
+        for line in tomli_w.dumps(spec_tables(result.keys)).splitlines()
     )
     command = "<p>No command is recorded.</p>"
     if result.summary.command:
@@ -44,6 +48,11 @@ def _specification(result: Result, place: str, look: Look, differing: Sequence[s
         "<p><strong>Specification</strong>, for <code>favano run spec.toml</code></p>"
         f"{_copied(f'specification {whose}', text)}</details>"
     )
+
+
+def _keys(line: str) -> set[str]:
+    """The keys in a line of TOML; short tables are in one line."""
+    return set(re.findall(r"(\w+) = ", line))
 
 
 def _copied(what: str, html: str) -> str:
