@@ -94,8 +94,6 @@ ALLOWED = {
         "studies", "report", "results", "cluster",
     },
 }  # fmt: skip
-# What a package is given by those above it: it names the type, and imports nothing.
-GIVEN = {"report": {"results"}}
 
 
 def imported(path: Path) -> set[str]:
@@ -123,25 +121,18 @@ def test_every_arrow_is_allowed() -> None:
         assert package in ALLOWED, f"{package}: say in this test what it may import"
         wrong += [
             f"{path.relative_to(SOURCE)} imports {other}"
-            for other in imported(path) - ALLOWED[package] - GIVEN.get(package, set()) - {package}
+            for other in imported(path) - ALLOWED[package] - {package}
         ]
     assert not wrong
 
 
-def test_what_draws_results_is_given_them() -> None:
-    everything = [f"favano.report.{path.stem}" for path in (SOURCE / "report").glob("[a-z]*.py")]
-    assert loaded(", ".join(everything), {"favano.results"}) == ""
-
-
 @pytest.mark.parametrize("room", ["records", "report", "results"])
 def test_no_room_has_a_circle(room: str) -> None:
-    """Not even of imports that wait until they are needed."""
+    """Not even of imports that wait until they are needed, or of types alone."""
     arrows: dict[str, set[str]] = {}
     for path in (SOURCE / room).glob("[a-z]*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
-        typed = [node for node in nodes if isinstance(node, ast.If) and "TYPE_" in ast.dump(node)]
-        unread = {inner for node in typed for part in node.body for inner in ast.walk(part)}
-        froms = (node for node in nodes if isinstance(node, ast.ImportFrom) and node not in unread)
+        nodes = ast.walk(ast.parse(path.read_text()))
+        froms = (node for node in nodes if isinstance(node, ast.ImportFrom))
         modules = (str(node.module).partition(f"favano.{room}.") for node in froms)
         arrows[path.stem] = {name for _, _, name in modules if name}
     TopologicalSorter(arrows).prepare()

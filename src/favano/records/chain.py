@@ -12,13 +12,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from favano.records.document import to_json
 from favano.records.history import Row, columns
 
 FORMAT: Final = 1
 _DIGITS: Final = 16
+NO_DIGESTS: Final = "has no digests, so nothing is proved"
+
+
+class DigestCheck(NamedTuple):
+    """What the digests of a result show."""
+
+    status: Literal["agree", "changed", "unknown"] = "unknown"
+    words: str = NO_DIGESTS  # what is wrong, or what could not be checked; else empty
 
 
 def short_digest(content: bytes | memoryview) -> str:

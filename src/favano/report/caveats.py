@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from favano.records import RunRecord
+from favano.records.chain import DigestCheck
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
 from favano.report.table import finished, reference
 from favano.report.wording import counted, listed, significant
-
-if TYPE_CHECKING:
-    from favano.results import Result
-    from favano.results.digest_check import DigestCheck
 
 
 def caveats(settings: Sequence[ReportSetting], titles: Collection[str]) -> list[str]:
@@ -26,7 +23,7 @@ def caveats(settings: Sequence[ReportSetting], titles: Collection[str]) -> list[
     return lines
 
 
-def _of_result(result: Result) -> Iterator[str]:
+def _of_result(result: ReportedResult) -> Iterator[str]:
     if result.status == "missing":
         yield f"{result.title} is missing: no evaluation was found in its folder."
         return
@@ -45,7 +42,7 @@ def _of_result(result: Result) -> Iterator[str]:
         yield f"{result.title}: the command that made it is not recorded."
 
 
-def digest_sentences(results: Sequence[Result]) -> list[str]:
+def digest_sentences(results: Sequence[ReportedResult]) -> list[str]:
     """What the digests of results with rows show, those that say the same together."""
     titles: dict[DigestCheck, list[str]] = {}
     for result in results:
@@ -57,7 +54,7 @@ def digest_sentences(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def _not_finite(result: Result) -> Iterator[str]:
+def _not_finite(result: ReportedResult) -> Iterator[str]:
     """The seeds that ended without a finite loss; else variance; else leading metric."""
     verb = "diverged: it ended" if result.status == "diverged" else "ended"
     values: dict[str, Callable[[RunRecord], float]] = {
@@ -91,7 +88,7 @@ def _of_setting(setting: ReportSetting, titles: Collection[str]) -> Iterator[str
             yield f"{result.title} shares only {pairs} with {first.title}."
 
 
-def _reached(result: Result) -> str:
+def _reached(result: ReportedResult) -> str:
     """How far the seeds of a partial result got."""
     end = "" if result.horizon is None else f" of {significant(result.horizon)}"
     asked = result.keys.get("seeds")

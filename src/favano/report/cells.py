@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from favano.records import LOSS
 from favano.report.metric_words import gap_unit, heading, signed_with_spread, with_spread
+from favano.report.reported_result import ReportedResult
 from favano.report.table import ValueSpread, over, paired, reference
 from favano.report.wording import DASH, fixed, significant
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 _COUNTS = {
     "server_steps": "server steps",
@@ -22,7 +19,7 @@ _COUNTS = {
 }
 
 
-def columns(results: Sequence[Result]) -> dict[str, str]:
+def columns(results: Sequence[ReportedResult]) -> dict[str, str]:
     """Columns and their headings; a difference needs two results and names its reference."""
     against = reference(results)
     known = {metric.name: heading(metric) for metric in (*(against or results[0]).metrics, LOSS)}
@@ -36,7 +33,7 @@ def columns(results: Sequence[Result]) -> dict[str, str]:
     return {**dict([first, *difference, *others]), **_COUNTS}
 
 
-def cells(result: Result, against: Result | None) -> dict[str, str]:
+def cells(result: ReportedResult, against: ReportedResult | None) -> dict[str, str]:
     """Every cell of a result by its column; differences are taken against another result."""
     asked, runs = result.keys.get("seeds"), result.final_runs
     some = isinstance(asked, int) and asked != len(runs)
@@ -66,7 +63,7 @@ def _loss(spread: ValueSpread, *, leads: bool) -> str:
     return f"{fixed(spread.mean, 3)} ± {deviation}"
 
 
-def difference_words(result: Result, against: Result) -> str:
+def difference_words(result: ReportedResult, against: ReportedResult) -> str:
     """A paired difference with its deviation and, in brackets, the number of pairs."""
     if result is against:
         return "reference"

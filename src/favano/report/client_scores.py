@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from favano.records import ClientScores
 from favano.report.fragments import heading, name, table
 from favano.report.metric_words import amount, number
 from favano.report.metric_words import heading as metric_heading
 from favano.report.palette import Look
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 CLIENT_SCORES_LINK: Final = '<a href="#served">Whom it serves</a>\n'
 _NOTE = (
@@ -55,7 +53,7 @@ def _block(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str
     return f'<div class="setting" data-setting="{index}">{heading(setting)}{inside}</div>'
 
 
-def _table(known: Sequence[tuple[Result, ClientScores]], looks: Mapping[str, Look]) -> str:
+def _table(known: Sequence[tuple[ReportedResult, ClientScores]], looks: Mapping[str, Look]) -> str:
     """The leading metric over all clients, over those of each speed, and over the worst tenth."""
     first, about = known[0]
     speeds = {f"speed-{place}": speed.name for place, speed in enumerate(about.speeds)}
@@ -69,7 +67,7 @@ def _table(known: Sequence[tuple[Result, ClientScores]], looks: Mapping[str, Loo
     return table(f"Mean over clients: {what}, on their own samples", "method", headings, rows)
 
 
-def _in_short(result: Result, record: ClientScores) -> str:
+def _in_short(result: ReportedResult, record: ClientScores) -> str:
     """The mean of each speed in words."""
     speeds = (
         f"{speed.name} clients {amount(result.leading, speed.mean)}" for speed in record.speeds
@@ -77,7 +75,7 @@ def _in_short(result: Result, record: ClientScores) -> str:
     return ", ".join(speeds)
 
 
-def points(result: Result) -> dict[str, list[float]] | None:
+def points(result: ReportedResult) -> dict[str, list[float]] | None:
     """Weight in units of 1/n, score and speed of each client that both files list."""
     if result.client_scores is None or result.participation is None:
         return None

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from favano.records import LOSS, MetricRecord, Row, leading, rows_by_seed
 from favano.report.metric_words import heading
+from favano.report.reported_result import ReportedResult
 from favano.types import Floats
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 AXES: Mapping[str, Callable[[Row], float]] = {
     "time": lambda row: row.time,
@@ -85,7 +83,7 @@ class Curve:
     bands: Mapping[str, Band]  # by measure
 
 
-def curve(result: Result) -> Curve:
+def curve(result: ReportedResult) -> Curve:
     """The curve of one result.
 
     A result that ended is drawn up to the end of its shortest seed, so that all points are means of

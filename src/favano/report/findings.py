@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from favano.report.metric_words import amount, gap, level, stated
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import NOT_SET, setting
 from favano.report.table import comparable, finished, over
 from favano.report.wording import counted, listed, significant
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 _PLAIN = "plain SGD"
 _SYMBOLS = (
@@ -23,14 +20,14 @@ _SYMBOLS = (
 _NAMED = 6  # methods named in a title, at most
 
 
-def title_of(results: Sequence[Result]) -> str:
+def title_of(results: Sequence[ReportedResult]) -> str:
     """A title for results: the methods and the data."""
     names = list(dict.fromkeys(each.title.partition(" (")[0] for each in results))
     methods = listed(names) if len(names) <= _NAMED else f"{len(names)} methods"
     return f"{methods} on {_either(results, 'dataset')}"
 
 
-def setting_sentence(results: Sequence[Result]) -> str:
+def setting_sentence(results: Sequence[ReportedResult]) -> str:
     """What was compared: methods, data, share and split, n, s, K, learning rate, time and seeds."""
     parts = [f"on {_share(results)}{_either(results, 'dataset')}"]
     if any("split" in result.keys for result in results):
@@ -53,7 +50,7 @@ def setting_sentence(results: Sequence[Result]) -> str:
     )
 
 
-def optimisers(results: Sequence[Result]) -> str:
+def optimisers(results: Sequence[ReportedResult]) -> str:
     """The optimisers in words; empty if all steps are those of plain SGD."""
     users: dict[str, list[str]] = {}
     for result in results:
@@ -65,7 +62,7 @@ def optimisers(results: Sequence[Result]) -> str:
     return "; ".join(f"{listed(who)}: {words}" for words, who in users.items())
 
 
-def _share(results: Sequence[Result]) -> str:
+def _share(results: Sequence[ReportedResult]) -> str:
     """The share of the data in words; empty if all of them are used."""
     shares = dict.fromkeys(result.keys.get("data_fraction", 1.0) for result in results)
     if set(shares) == {1.0}:
@@ -73,13 +70,13 @@ def _share(results: Sequence[Result]) -> str:
     return " or ".join(f"{100 * float(str(share)):g} %" for share in shares) + " of "
 
 
-def _either(results: Sequence[Result], key: str) -> str:
+def _either(results: Sequence[ReportedResult], key: str) -> str:
     values = dict.fromkeys(setting(result, key) for result in results)
     known = [value for value in values if value != NOT_SET]
     return " or ".join(known) or "an unnamed one"
 
 
-def sentence(results: Sequence[Result]) -> str:
+def sentence(results: Sequence[ReportedResult]) -> str:
     """What the comparison shows.
 
     Only complete results are ranked, by the mean of the leading metric over the seeds they share.
@@ -119,7 +116,7 @@ def sentence(results: Sequence[Result]) -> str:
     return f"{after} {reached}, {verb} ({evidence}).{left_out}"
 
 
-def _score(result: Result, common: set[int]) -> float:
+def _score(result: ReportedResult, common: set[int]) -> float:
     """Mean over the common seeds, or over all its seeds if there are none."""
     name = result.leading.name
     return over(
@@ -127,7 +124,7 @@ def _score(result: Result, common: set[int]) -> float:
     ).mean
 
 
-def _end(ranked: Sequence[Result]) -> float:
+def _end(ranked: Sequence[ReportedResult]) -> float:
     """The horizon, or the latest time of any run if there is none."""
     asked = ranked[0].horizon
     return (
@@ -135,7 +132,9 @@ def _end(ranked: Sequence[Result]) -> float:
     )
 
 
-def _evidence(subject: Result, rival: Result, common: set[int], difference: float) -> str:
+def _evidence(
+    subject: ReportedResult, rival: ReportedResult, common: set[int], difference: float
+) -> str:
     if not common:
         return "means over different seeds"
     seeds = counted(len(common), "seed")
@@ -148,7 +147,7 @@ def _evidence(subject: Result, rival: Result, common: set[int], difference: floa
     return f"{seeds}, higher in {sum(gap > 0 for gap in gaps)} of {len(common)}"
 
 
-def _flaw(result: Result) -> str | None:
+def _flaw(result: ReportedResult) -> str | None:
     """Why a result cannot be ranked."""
     if result.status != "complete":
         return result.status
@@ -157,7 +156,7 @@ def _flaw(result: Result) -> str | None:
     return None if finite else f"without a finite {name}"
 
 
-def _left_out(results: Sequence[Result], others: bool) -> str:
+def _left_out(results: Sequence[ReportedResult], others: bool) -> str:
     """Name the results that are not ranked, and why."""
     names = [f"{result.title} ({flaw})" for result in results if (flaw := _flaw(result))]
     if not names:

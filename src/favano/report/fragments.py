@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from favano.report.palette import Look
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 
 def swatch(look: Look) -> str:
@@ -21,14 +18,14 @@ def swatch(look: Look) -> str:
     )
 
 
-def badge(result: Result) -> str:
+def badge(result: ReportedResult) -> str:
     """The status of a result that is not complete; nothing for one that is."""
     if result.status == "complete":
         return ""
     return f' <span class="badge badge-{result.status}">{result.status}</span>'
 
 
-def name(result: Result, look: Look, *, status: bool = True) -> str:
+def name(result: ReportedResult, look: Look, *, status: bool = True) -> str:
     """The name of a method, with its look and status."""
     title = f"{escape(result.title)}{badge(result) if status else ''}"
     return f'<span class="name">{swatch(look)}<span>{title}</span></span>'

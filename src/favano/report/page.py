@@ -9,7 +9,6 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from favano import __version__
 from favano.errors import BadInput, require
@@ -22,19 +21,17 @@ from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
 from favano.report.payload import payload
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting, by_setting
 from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
-if TYPE_CHECKING:
-    from favano.results import Result
-
 _SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "page.js")
 DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 
 
-def write_page(results: Sequence[Result], path: Path, title: str) -> None:
+def write_page(results: Sequence[ReportedResult], path: Path, title: str) -> None:
     """Write the page, completely or not at all; the first result is the reference."""
     require(len(results) > 0, "results", "", "need at least one result")
     text = render(results, title)
@@ -44,7 +41,7 @@ def write_page(results: Sequence[Result], path: Path, title: str) -> None:
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
 
 
-def render(results: Sequence[Result], title: str) -> str:
+def render(results: Sequence[ReportedResult], title: str) -> str:
     """The page as text."""
     settings = by_setting(results)
     looks = methods(settings)
@@ -86,7 +83,7 @@ def render(results: Sequence[Result], title: str) -> str:
     )
 
 
-def _where(results: Sequence[Result]) -> str:
+def _where(results: Sequence[ReportedResult]) -> str:
     """What models are scored on."""
     return "Mean client" if results[0].keys.get("evaluate_on") == "clients" else "Test"
 
@@ -117,7 +114,7 @@ def _caveats(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> st
     )
 
 
-def _partial(results: Sequence[Result]) -> str:
+def _partial(results: Sequence[ReportedResult]) -> str:
     """One line at the top of a page whose results are not all complete."""
     stopped, diverged = (
         sum(result.status == status for result in results) for status in ("stopped", "diverged")
@@ -132,7 +129,7 @@ def _partial(results: Sequence[Result]) -> str:
     return f'<p class="partial">{said}<a href="#caveats">What is missing</a></p>'
 
 
-def _digests(results: Sequence[Result]) -> str:
+def _digests(results: Sequence[ReportedResult]) -> str:
     """What the digests show: at the top of a page, whatever it is."""
     lines = [_unbroken(line) for line in digest_sentences(results)]
     if lines:
@@ -152,7 +149,7 @@ def _useful(choice: bool) -> str:
     return "" if choice else " data-useless"
 
 
-def _legend(results: Sequence[Result], looks: Mapping[str, Look]) -> str:
+def _legend(results: Sequence[ReportedResult], looks: Mapping[str, Look]) -> str:
     """One checkbox per method, to show or hide its curves in all plots."""
     entries = []
     for number, (title, look) in enumerate(looks.items()):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from favano.records import finite
 from favano.report.client_scores import points
@@ -13,11 +12,9 @@ from favano.report.curves import Measure, curve, measures
 from favano.report.final_tables import differences
 from favano.report.metric_words import gap_unit, heading
 from favano.report.palette import Look
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
 from favano.types import Floats
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -56,13 +53,13 @@ def payload(
     return text
 
 
-def _leading(result: Result) -> dict[str, str]:
+def _leading(result: ReportedResult) -> dict[str, str]:
     """The name of the leading metric, and how its values are said."""
     metric = result.leading
     return {"name": heading(metric), "kind": measures([metric])[metric.name].kind}
 
 
-def _result(result: Result, number: int) -> dict[str, object]:
+def _result(result: ReportedResult, number: int) -> dict[str, object]:
     drawn = curve(result)
     return {
         "method": number,

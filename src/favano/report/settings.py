@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
+from favano.report.reported_result import ReportedResult
 from favano.report.wording import significant
 
-if TYPE_CHECKING:
-    from favano.results import Result
-
+Named = TypeVar("Named", bound=ReportedResult)
 NOT_SET = "not set"
 _FEW, _MOST = 3, 4  # keys in a name: all of them up to the first number, else at most the second
 
@@ -28,12 +27,12 @@ class ReportSetting:
     """Results that differ in the method only; the title is empty if there is no other setting."""
 
     title: str
-    results: tuple[Result, ...]
+    results: tuple[ReportedResult, ...]
 
 
-def by_setting(results: Sequence[Result]) -> list[ReportSetting]:
+def by_setting(results: Sequence[ReportedResult]) -> list[ReportSetting]:
     """Settings in order of appearance, with new names for the results in each."""
-    groups: list[list[Result]] = []
+    groups: list[list[ReportedResult]] = []
     for result in results:
         for group in groups:
             if agree(group[0], result):
@@ -45,7 +44,7 @@ def by_setting(results: Sequence[Result]) -> list[ReportSetting]:
     return [ReportSetting(_title(group[0], keys), tuple(disambiguated(group))) for group in groups]
 
 
-def agree(result: Result, other: Result) -> bool:
+def agree(result: ReportedResult, other: ReportedResult) -> bool:
     """Whether two results belong to one setting; a key that only one of them has is ignored."""
     both = [key for key in WORLD if key in result.keys and key in other.keys]
     return result.leading == other.leading and all(
@@ -53,7 +52,7 @@ def agree(result: Result, other: Result) -> bool:
     )
 
 
-def _title(result: Result, keys: Sequence[str]) -> str:
+def _title(result: ReportedResult, keys: Sequence[str]) -> str:
     """The values of the keys in words; numbers have three digits, enough to tell them apart."""
     words = []
     for key in keys:
@@ -64,13 +63,13 @@ def _title(result: Result, keys: Sequence[str]) -> str:
     return ", ".join(words)
 
 
-def differing_keys(results: Sequence[Result]) -> list[str]:
+def differing_keys(results: Sequence[ReportedResult]) -> list[str]:
     """Keys whose value is not the same in all specifications, in order of appearance."""
     keys = dict.fromkeys(key for result in results for key in result.keys)
     return [key for key in keys if len({setting(result, key) for result in results}) > 1]
 
 
-def setting(result: Result, key: str) -> str:
+def setting(result: ReportedResult, key: str) -> str:
     """One value of a specification in words; `not set` if the key is absent."""
     if key not in result.keys:
         return NOT_SET
@@ -84,16 +83,16 @@ def setting(result: Result, key: str) -> str:
     return str(value)
 
 
-def disambiguated(results: Sequence[Result]) -> list[Result]:
+def disambiguated(results: Sequence[Named]) -> list[Named]:
     """The results, with distinct names for those of the same method."""
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[ReportedResult]] = {}
     for result in results:
         groups.setdefault(result.algorithm, []).append(result)
     notes = {algorithm: iter(_notes(alike)) for algorithm, alike in groups.items()}
-    return [replace(result, note=next(notes[result.algorithm])) for result in results]
+    return [result.noted(next(notes[result.algorithm])) for result in results]
 
 
-def _notes(alike: Sequence[Result]) -> list[str]:
+def _notes(alike: Sequence[ReportedResult]) -> list[str]:
     """What tells results of one method apart, as notes in brackets.
 
     The first of these that suffices: one key, all differing keys if there are few, several keys,

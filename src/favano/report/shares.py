@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from favano.records import Participation
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
 from favano.report.wording import DASH, fixed, percent, significant
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 
 def shares(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
@@ -100,7 +97,7 @@ def _key(record: Participation) -> str:
     return f'<p class="key">{entries}</p>'
 
 
-def _in_short(result: Result, record: Participation, kind: str) -> str:
+def _in_short(result: ReportedResult, record: Participation, kind: str) -> str:
     if kind == "staleness":
         late = record.staleness
         middle = f"median {significant(late.median)}, largest {late.most:,}"

@@ -6,19 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from math import isfinite
-from typing import TYPE_CHECKING
 
 import tomli_w
 
 from favano.report.fragments import heading, name
 from favano.report.palette import Look
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting, differing_keys
 from favano.report.wording import fixed
 from favano.specification.config import NAME, spec_tables
 from favano.specification.spec import ALGORITHM
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 
 def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
@@ -33,7 +30,7 @@ def specifications(settings: Sequence[ReportSetting], looks: Mapping[str, Look])
     return "".join(parts)
 
 
-def _specification(result: Result, place: str, look: Look, differing: Sequence[str]) -> str:
+def _specification(result: ReportedResult, place: str, look: Look, differing: Sequence[str]) -> str:
     whose = f"of {result.title}, {place}" if place else f"of {result.title}"
     text = "\n".join(
         f"<mark>{escape(line)}</mark>" if _keys(line) & {*differing} else escape(line)
@@ -65,7 +62,7 @@ def _copied(what: str, html: str) -> str:
     )
 
 
-def _origin(result: Result) -> str:
+def _origin(result: ReportedResult) -> str:
     """Who wrote a result, and how long each run took. Runs overlap, so times do not add up."""
     version = result.summary.favano or "an unrecorded version"
     said = {"PyTorch": result.summary.torch, "kernels": result.summary.kernels}

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from favano.records import RunRecord
+from favano.report.reported_result import ReportedResult
 from favano.report.settings import agree
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 
 @dataclass(frozen=True)
@@ -33,12 +30,12 @@ def over(values: Iterable[float]) -> ValueSpread:
         return ValueSpread(float(array.mean()), deviation, len(array))
 
 
-def reference(results: Sequence[Result]) -> Result | None:
+def reference(results: Sequence[ReportedResult]) -> ReportedResult | None:
     """The first result that has numbers: the others are compared with it."""
     return next((result for result in results if result.final_runs), None)
 
 
-def paired(result: Result, other: Result) -> ValueSpread | None:
+def paired(result: ReportedResult, other: ReportedResult) -> ValueSpread | None:
     """The leading metric of `result` minus that of `other`, over the seeds that both completed.
 
     None if there is no such seed, or if data, fleet or horizon differ: a difference between runs of
@@ -53,12 +50,12 @@ def paired(result: Result, other: Result) -> ValueSpread | None:
     return over(gaps) if gaps else None
 
 
-def comparable(results: Sequence[Result]) -> bool:
+def comparable(results: Sequence[ReportedResult]) -> bool:
     """Whether all belong to one setting: the same data, fleet and simulated time."""
     return all(agree(results[0], result) for result in results)
 
 
-def finished(result: Result) -> dict[int, RunRecord]:
+def finished(result: ReportedResult) -> dict[int, RunRecord]:
     """The runs that reached the horizon, by seed; without a horizon, all of a result that ended."""
     if result.horizon is None:
         return {run.seed: run for run in result.final_runs} if result.ended else {}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.findings import optimisers
+from favano.report.reported_result import ReportedResult
 from favano.report.table import reference
 from favano.report.wording import listed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from favano.results import Result
 
 _METHOD = "method"
 _HEADING = 9  # characters per line of a heading
@@ -24,7 +24,7 @@ _CAPTION = "mean ± standard deviation over seeds, at the horizon"
 _PAIRED = "; (paired seeds)"
 
 
-def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) -> Table:
+def final_table(results: Sequence[ReportedResult], title: str = "", *, width: int = 80) -> Table:
     """The numbers at the horizon of each result of one setting.
 
     No word and no number is cut: if the screen is too narrow, some columns are left out, and the
@@ -60,7 +60,7 @@ def final_table(results: Sequence[Result], title: str = "", *, width: int = 80) 
     return table
 
 
-def _caption(results: Sequence[Result], spared: Sequence[str], *, paired: bool) -> str:
+def _caption(results: Sequence[ReportedResult], spared: Sequence[str], *, paired: bool) -> str:
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
     tested = {result.summary.test_samples for result in results}
@@ -72,7 +72,7 @@ def _caption(results: Sequence[Result], spared: Sequence[str], *, paired: bool) 
 
 
 def _fitting(
-    results: Sequence[Result],
+    results: Sequence[ReportedResult],
     heads: Mapping[str, str],
     words: Sequence[Mapping[str, str]],
     width: int,
@@ -92,14 +92,14 @@ def _fitting(
     return names, shown
 
 
-def _spared(result: Result) -> list[str]:
+def _spared(result: ReportedResult) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
     others = [metric.name for metric in reversed(result.metrics) if metric != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
     return ["gigabits", *loss, *others, "local_steps", "server_steps"]
 
 
-def _name(result: Result) -> str:
+def _name(result: ReportedResult) -> str:
     return result.title if result.status == "complete" else f"{result.title} {result.status}"
 
 

@@ -8,27 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from favano.errors import BadInput
 from favano.methods import all_methods
 from favano.methods.favano import Favano
 from favano.records import Row, RunRecord, rows_by_seed
-from favano.records.chain import first_broken
+from favano.records.chain import NO_DIGESTS, DigestCheck, first_broken
 from favano.specification.history_start import history_start
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
 
 Digests: TypeAlias = Mapping[str, str | None]  # of data, files and source
-
-NO_DIGESTS = "has no digests, so nothing is proved"
-
-
-class DigestCheck(NamedTuple):
-    """What the digests of a result show."""
-
-    status: Literal["agree", "changed", "unknown"] = "unknown"
-    words: str = NO_DIGESTS  # what is wrong, or what could not be checked; else empty
 
 
 NOT_CHECKED = DigestCheck()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import tomli_w
 
@@ -30,6 +30,7 @@ from favano.records import (
     run_record,
     up_to,
 )
+from favano.records.chain import DigestCheck
 from favano.records.folder import (
     BOUND,
     HISTORY,
@@ -41,8 +42,9 @@ from favano.records.folder import (
 )
 from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
+from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
-from favano.results.digest_check import DigestCheck, check_digests
+from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
     check_comparison,
     check_content,
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
 
     from favano.training import TraceReport
 
-Status: TypeAlias = records.Status | Literal["missing"]
 State: TypeAlias = "dict[str, Tensor]"
 
 
@@ -114,6 +115,10 @@ class Result:
             runs=(),
         )
         return cls(stored_keys(spec), summary, _spec=spec, _states={})
+
+    def noted(self, note: str) -> Result:
+        """The same result with another note."""
+        return replace(self, note=note)
 
     def with_spec(self, spec: Spec) -> Result:
         """A copy under another specification, for instance to go on with it."""
