@@ -99,11 +99,6 @@ def is_longer(folder: Path, spec: Spec) -> bool:
     return all(getattr(asked.run, name) >= getattr(before, name) for name in names)
 
 
-def read_summary(folder: Path) -> Summary:
-    """The summary of a folder: how its runs ended."""
-    return read_file(folder / SUMMARY, summary_from_json)
-
-
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a result whose runs all reached their end."""
     held = _ended(folder)
@@ -116,7 +111,7 @@ def _ended(folder: Path) -> Summary | None:
     if not all(path.is_file() and path.stat().st_size for path in paths):
         return None
     try:
-        held = read_summary(folder)
+        held = read_file(folder / SUMMARY, summary_from_json)
     except ValueError:  # the runs are made again
         return None
     return held if held.status != "partial" else None
