@@ -242,7 +242,7 @@ def test_machine_time_before_breaks_counts(
     for updates in (30, 50, 0):
         made = Count(updates)
         monkeypatch.setattr(
-            "favano.run.runner.Keeper", partial(CheckpointManager, clock=made.clock)
+            "favano.run.runner.CheckpointManager", partial(CheckpointManager, clock=made.clock)
         )
         model = named_model(SHORT_PERCEPTRON, digits)
         (result,) = run_together([spec], digits, model, progress=made, workers=1, checkpoints=kept)

@@ -27,7 +27,7 @@ from favano.training.device_draws import device_uniform, on_device
 from favano.types import Ints, Mask, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
-_MESSAGE = 2**32  # draws reserved for one message
+_MESSAGE = 2**32  # draws reserved for one message, so that none depends on the size of others
 SERVER = 2**62  # stream of the server's draws, which no client has
 
 
@@ -119,6 +119,7 @@ class Link:
         distinct = [last[place.index(row)] for row in range(len(rows))]
         if not distinct:
             return {}
+        # Clients often share a version, so a message is encoded once per distinct key.
         keys = torch.stack(distinct)
         sent, number, holders = server.expand_as(keys), np.array([version + 1]), np.bincount(place)
         received = self._carry(sent, keys, keys, self._server, number, holders)
@@ -199,6 +200,7 @@ def first_versions(schedule: Schedule) -> Ints:
 
 def _shared(models: Stack) -> list[Vector]:
     """The rows as vectors; rows equal to the first one share its memory."""
+    # Clients with equal models then share a row of the engine again.
     first = models[0].clone()
     equal = (models == first).all(dim=1).tolist()
     return [first if same else row.clone() for row, same in zip(models, equal, strict=True)]

@@ -14,6 +14,7 @@ def keeps_one_model(method: AnyMethod) -> bool:
     """Whether the state of a method has one model only, after a test update of two numbers."""
     if method.corrects or not (method.linear or method.distances):
         return False
+    # Tried out, since anybody's method may say that it is linear and keep more than it says.
     zero, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
     about = ClientUpdates(zero, zero + 1, zero, np.ones(1), 0, two, two + 1.0)
     before = method.init(two[0])

@@ -36,6 +36,7 @@ class Dispatcher:
         self._ready = ReadyJobs(runs.jobs)
         self._in_lanes = 0  # jobs
         self._early = 0  # end models for updates after the next one
+        # Jobs are trained ahead: a state must not replace its client's before its turn.
         self._client_states: dict[int, Vector] = {}  # at the end of finished jobs, until used
         aggregators, parameters = runs.aggregators, runs.layout.parameters
         self._longest_state = max(run.memory.vectors for run in aggregators) * parameters
@@ -45,8 +46,7 @@ class Dispatcher:
 
     def dispatch(self, new: Sequence[NewVersions]) -> None:
         """Jobs get new versions as start models, or their clients' own models."""
-        runs, table, decoded = self._runs, self._runs.jobs, []
-        lists: list[Ints] = []
+        runs, table, decoded, lists = self._runs, self._runs.jobs, [], list[Ints]()
         for run, _, rows in new:
             timeline, last = runs.aggregators[run].timeline, runs.aggregators[run].version
             made = range(last - len(rows) + 1, last + 1)
@@ -120,7 +120,7 @@ class Dispatcher:
                 state.next_jobs[run] = jobs
                 if not aggregator.timeline.complete:
                     table.update[jobs] = aggregator.version + 1
-                if not aggregator.ahead:
+                if not aggregator.ahead:  # each depends on its client's last job
                     self._ready.add(jobs[table.steps[jobs] > 0])
         lists = [state.next_jobs[run] for run in runs]
         jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
@@ -140,6 +140,7 @@ class Dispatcher:
             if not self._model_only[of].all():
                 models, work = self._with_client_states(of, models, work)
             self._lanes.load(jobs, models, of, work)
+            # Only now: if memory was short in `load`, the same jobs are first again.
             self._ready.remove(len(jobs))
             self._in_lanes += len(jobs)
         self._lanes.launch()

@@ -79,5 +79,4 @@ class JobTable:
 def _unfinished(schedule: Schedule) -> Mask:
     """Jobs that no server step uses, and that end after the last one which is used."""
     last = schedule.finish[: schedule.jobs].max(initial=-np.inf)
-    unfinished: Mask = (schedule.used_by == schedule.updates) & (schedule.finish >= last)
-    return unfinished
+    return np.asarray((schedule.used_by == schedule.updates) & (schedule.finish >= last), np.bool_)

@@ -29,6 +29,7 @@ class ModelRows:
         self._blocks: list[Stack] = []
         self._first: list[int] = []  # row number at which each block begins
         self._views: list[Vector] = []  # of all rows
+        # Counted, since clients, jobs and runs share versions: a FAVANO client is a reference.
         self._references: Ints = np.empty(0, dtype=np.int64)  # to each row
         self._place: Ints = np.empty(0, dtype=np.int64)  # of each row in a list
         self._free: Ints = np.empty(0, dtype=np.int64)

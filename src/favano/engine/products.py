@@ -28,7 +28,7 @@ class AggregationWeights(NamedTuple):
     own: Floats | None  # (k, 1 + 2k) models that clients continue from, if not w_t
 
 
-_MOST = 4096  # weights that are kept per run
+_MOST = 4096  # weights that are kept per run; some numbers never come again
 UNCHANGED = AggregationWeights(np.ones(1), np.ones(1), None)  # without client updates
 
 
@@ -176,6 +176,7 @@ def _mixture(chains: Sequence[Sequence[Floats]], width: int) -> Floats:
         return np.concatenate([chain[0] for chain in chains]).reshape(len(chains), 1, width)
     mixed = np.zeros((len(chains), longest, width))
     for rows, chain in zip(mixed, chains, strict=True):
+        # Weights of a version apply to the server model before it, itself a sum of given models.
         before, place, updates = rows[0], 1, sum(len(weights) // 2 for weights in chain)
         before[0] = 1.0
         for row, weights in zip(rows, chain, strict=False):

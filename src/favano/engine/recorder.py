@@ -74,9 +74,8 @@ def count_work(plan: Schedule, times: Floats) -> Counters:
     def by(event: Floats, amount: Ints) -> Ints:
         order = np.argsort(event, kind="stable")
         total = np.concatenate([[0], np.cumsum(amount[order])])
-        return np.asarray(
-            total[np.searchsorted(event[order], latest(times), side="right")], np.int64
-        )
+        place = np.searchsorted(event[order], latest(times), side="right")
+        return np.asarray(total[place], np.int64)
 
     return Counters(
         server_steps=plan.versions_at(times) + 1,

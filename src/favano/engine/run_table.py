@@ -43,8 +43,10 @@ class RunTable:
         self.open = np.zeros(runs, dtype=np.bool_)
         self.version = np.full(runs, -1)
         self.server = np.full(runs, -1)  # row of the server model
+        # Both follow from the timeline, and are kept since every round looks at all runs.
         self.next_jobs: list[Ints] = [NOBODY] * runs  # of the next update
         self.missing = np.zeros(runs, dtype=np.int64)  # unfinished jobs among them
+        # Screening costs a look at every update, so it begins with the first that needs it.
         self.any_non_finite = False  # whether any client update of any run was not finite
 
     def server_model(self, run: int) -> Vector:
@@ -85,8 +87,7 @@ class RunTable:
     def close(self, run: int) -> None:
         """End a run: free its models and forget its jobs."""
         start, end = (column[self.jobs.of(run)] for column in (self.jobs.start, self.jobs.end))
-        rows = np.concatenate([start[start >= 0], end[end >= 0], [self.server[run]]])
-        self.models.release(rows)
+        self.models.release(np.concatenate([start[start >= 0], end[end >= 0], [self.server[run]]]))
         self.clients.close(run)
         self.jobs.forget(run)
         self.open[run] = False

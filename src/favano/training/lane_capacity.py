@@ -110,6 +110,8 @@ class LaneMaker:
             except torch.cuda.OutOfMemoryError:
                 if capacity == 1:
                     raise
+            # Lanes may refuse a network: vmap cannot batch every operation, and says so only when
+            # it runs. One lane decides, since wider stacks also fail for their size.
             except Exception as error:  # perhaps too many numbers for a kernel
                 if capacity == 1:
                     raise _refusal(self._model.module, error) from error

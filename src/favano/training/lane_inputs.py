@@ -28,6 +28,7 @@ class LaneInputs:
         self._origins, self._exact = roster.crops, weights.dtype
         self._rounded = torch.bfloat16 if half else weights.dtype
         self._in_one_kernel = has_kernels(weights) and _has_kernel(task)
+        # Images stay bytes on the device, a quarter of the memory, and become floats in each step.
         self._table: Tensor | None = None  # what bytes become
         if self._in_one_kernel and task.preprocessing is not None:
             table = byte_table(task.preprocessing, task.features, weights.dtype)

@@ -27,6 +27,7 @@ def lane_objective(model: FlatModel) -> tuple[Objective, Descent | None]:
     network = objective.network.train()
     hooks = any(layer._backward_hooks or layer._backward_pre_hooks for layer in network.modules())
     if hooks or model.hooks_inside:
+        # Refused, since lanes would leave them out and train something else in silence.
         raise ValueError("hooks on layers or activations are not called in its backward passes")
     if has_kernels(model.vector):
         from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton

@@ -78,6 +78,8 @@ class LaneStack:
         # Whether batches of different lengths are launched together, and the most lanes per launch.
         self.together = self._together.padded
         self._widest = min(capacity, widest or (capacity if self.together else WIDEST))
+        # A step of a small network is many kernels, each shorter than its launch from Python; a
+        # graph launches all of them at once.
         self._captured = GraphCache() if device.type == "cuda" else None
         # End models are without the vectors that begin anew in each job.
         self._width = model.layout.size + self._rules.kept * model.layout.parameters
@@ -88,7 +90,7 @@ class LaneStack:
         # Lanes keep the orders of a few epochs; epoch e is in slot e modulo the number of slots.
         self._slots = 1 + -(-_LAUNCHES // int(self._batches.min()))
         self._drawn = np.full((capacity, self._slots), -1, dtype=np.int64)  # epochs in the slots
-        # One lane more, to pad launches with.
+        # One lane more, to pad launches with: a graph has a fixed number of lanes.
         samples = self._slots * roster.longest
         self._lanes = new_lanes(model, rules, self._rules, 1 + capacity, samples)
         self._whole = None  # a kernel for all of several steps, of lanes with rule 0

@@ -52,6 +52,7 @@ def new_lanes(
     more = aligned(layout.size + memory) - layout.size
     models = functional.pad(vector, (0, more)).repeat(count, 1)
     weights, rates = models[:, : layout.parameters], vector.new_zeros(count)
+    # One tensor, so that a refill writes all five columns by one copy.
     places = torch.zeros((5, count), device=vector.device, dtype=torch.int64)
     return LaneState(
         models,
