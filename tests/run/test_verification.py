@@ -293,7 +293,7 @@ def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
     assert [verdict.words for verdict in of_seeds(verdicts)] == ["4 rows proved"]
     assert all(verdict.right for verdict in verdicts)
     assert words(folder) == ["4 rows and their digests agree"]
-    with pytest.raises(BadInput, match=r"of its own; verify it from Python, by favano\.verify"):
+    with pytest.raises(BadInput, match=r"of its own; verify it from Python: favano\.verify"):
         verify(folder)
     with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
         verify(folder, own_problem(1e-6))
@@ -367,7 +367,7 @@ def test_a_method_of_python_is_given_with_its_results(tmp_path: Path) -> None:
         assert [(verdict.seed, verdict.right) for verdict in verdicts] == [(0, True), (1, True)]
         assert all(verdict.proved == verdict.rows >= 4 for verdict in verdicts)
     assert all(verdict.right for verdict in verify(folder, methods=[Own], chain_only=True))
-    sentence = r"own, own; verify it from Python, by favano\.verify\(folder, problem, methods="
+    sentence = r"own, own; verify it from Python: favano\.verify\(folder, problem, methods="
     with pytest.raises(BadInput, match=sentence):
         verify(folder, methods=["fedavg"])
     assert not any(verdict.right for verdict in verify(folder, methods=[Other]))
