@@ -293,7 +293,7 @@ def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
     assert [verdict.words for verdict in of_seeds(verdicts)] == ["4 rows proved"]
     assert all(verdict.right for verdict in verdicts)
     assert words(folder) == ["4 rows and their digests agree"]
-    with pytest.raises(BadInput, match=r"of its own; verify it from Python: favano\.verify"):
+    with pytest.raises(BadInput, match=r"of its own; verify it from Python, by favano\.verify"):
         verify(folder)
     with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
         verify(folder, own_problem(1e-6))
