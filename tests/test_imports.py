@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -96,45 +97,58 @@ ALLOWED = {
 }  # fmt: skip
 
 
-def imported(path: Path) -> set[str]:
-    """Packages of ours that a file imports, wherever in the file."""
-    packages = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
+def modules() -> dict[str, Path]:
+    """Our modules by their names; a package has the name of its folder."""
+    paths = {path.relative_to(SOURCE.parent).with_suffix(""): path for path in SOURCE.rglob("*.py")}
+    return {".".join(name.parts).removesuffix(".__init__"): path for name, path in paths.items()}
+
+
+def imported(path: Path, known: Collection[str], *, types: bool = True) -> set[str]:
+    """Modules of ours that a file imports, wherever in the file; `types`: also for types alone."""
+    names, nodes = set(), list(ast.walk(ast.parse(path.read_text())))
+    checked = [
+        node for node in nodes if isinstance(node, ast.If) and "TYPE_" in ast.dump(node.test)
+    ]
+    unread = {inner for node in checked for part in node.body for inner in ast.walk(part)}
+    for node in nodes:
+        if node in unread and not types:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{name.name}" for name in node.names]
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in known else node.module for name in inner}
         elif isinstance(node, ast.Import):
-            names = [name.name for name in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "favano" and len(parts) > 1 and parts[1] in ALLOWED:
-                packages.add(parts[1])
-    return packages
+            names |= {alias.name for alias in node.names}
+    return names & set(known)
 
 
 def test_every_arrow_is_allowed() -> None:
-    wrong = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if package in ("__init__", "__main__"):
+    wrong, known = [], modules()
+    for name, path in known.items():
+        room = f"{name}.".split(".")[1]
+        if room in ("", "__main__"):
             continue
-        assert package in ALLOWED, f"{package}: say in this test what it may import"
-        wrong += [
-            f"{path.relative_to(SOURCE)} imports {other}"
-            for other in imported(path) - ALLOWED[package] - {package}
-        ]
+        assert room in ALLOWED, f"{room}: say in this test what it may import"
+        others = {f"{other}.".split(".")[1] for other in imported(path, known)} - {"", room}
+        wrong += [f"{name} imports {other}" for other in others - ALLOWED[room]]
     assert not wrong
 
 
-@pytest.mark.parametrize("room", ["records", "report", "results"])
-def test_no_room_has_a_circle(room: str) -> None:
-    """Not even of imports that wait until they are needed, or of types alone."""
-    arrows: dict[str, set[str]] = {}
-    for path in (SOURCE / room).glob("[a-z]*.py"):
-        nodes = ast.walk(ast.parse(path.read_text()))
-        froms = (node for node in nodes if isinstance(node, ast.ImportFrom))
-        modules = (str(node.module).partition(f"favano.{room}.") for node in froms)
-        arrows[path.stem] = {name for _, _, name in modules if name}
+def test_no_module_imports_the_package_that_it_is_in() -> None:
+    """A package imports its modules, so that would be a circle; `favano` has the version."""
+    known = modules()
+    upward = [
+        f"{name} imports {other}"
+        for name, path in known.items()
+        for other in imported(path, known)
+        if other != "favano" and name.startswith(f"{other}.")
+    ]
+    assert not upward
+
+
+def test_no_circles() -> None:
+    """Not even of imports that wait until they are needed; names of types aside."""
+    inner = {name: path for name, path in modules().items() if name != "favano"}
+    arrows = {name: imported(path, inner, types=False) for name, path in inner.items()}
     TopologicalSorter(arrows).prepare()
 
 

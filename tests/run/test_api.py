@@ -243,7 +243,7 @@ def test_a_mistake_in_the_middle_of_a_run_names_the_method(monkeypatch: pytest.M
     with pytest.raises(favano.BadInput, match="method=later: aggregate raises KeyError: 'boom'"):
         simulate(Later())
     monkeypatch.setattr(Later, "mistake", "shape")
-    rule = r"method=later: update returns a model of shape \(17,\); need that of the server's"
+    rule = r"method=later: aggregate returns a model of shape \(17,\); need that of the server's"
     with pytest.raises(favano.BadInput, match=rule):
         simulate(Later())
 

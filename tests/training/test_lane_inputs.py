@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from favano.data import BatchStream, Preprocessing
-from favano.data.transforms import to_float
+from favano.data.transforms import byte_table, to_float
 from favano.training import Task
-from favano.training.lane_inputs import LaneInputs, byte_table
+from favano.training.lane_inputs import LaneInputs
 from favano.training.roster import make_roster
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

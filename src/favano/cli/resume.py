@@ -24,14 +24,14 @@ _COMMANDS = ("run", "compare", "demo", "reproduce")  # those that leave a note
 _CLUSTER, _SAFE = "--cluster", ("", "auto", "none")
 
 
-def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = None) -> None:
+def resume_command(
+    context: typer.Context, folder: Folder, cluster: OnCluster = None, trust: Trust = None
+) -> None:
     """Go on with the command that was ended in a folder, by a signal, a crash or a full disk.
 
     The command is in a file of the folder, so a Python file that it names is executed only if it
     is given by --trust, and the result is written into this folder and nowhere else.
     """
-    from favano.cli.app import app
-
     path, files = folder.absolute(), trusted(trust)
     if not (path / RESUME).exists():
         results = (
@@ -57,7 +57,7 @@ def resume_command(folder: Folder, cluster: OnCluster = None, trust: Trust = Non
         there += [] if cluster is None else [_CLUSTER, cluster]
         before = RESUMED.set(True)
         try:
-            app([*asked.command, *there])
+            context.find_root().command([*asked.command, *there])
         finally:
             RESUMED.reset(before)
 

@@ -43,6 +43,16 @@ def to_float(
     return (scaled - mean) / _per_channel(preprocessing.std, scaled)
 
 
+def byte_table(preprocessing: Preprocessing, images: Tensor, dtype: torch.dtype) -> Tensor:
+    """The inputs that bytes become, (C, 256), for images (N, C, H, W).
+
+    Scaling by a table has the bits of `to_float`, since the table is made by it.
+    """
+    every = torch.arange(256, device=images.device, dtype=torch.uint8)
+    raw = every.expand(images.shape[1], 1, 256)
+    return to_float(raw, preprocessing, dtype).reshape(images.shape[1], 256)
+
+
 def augment(images: Tensor, preprocessing: Preprocessing, draws: Tensor) -> Tensor:
     """Random crop of the zero-padded raw image, then random flip; same shape and type.
 

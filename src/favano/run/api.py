@@ -98,7 +98,7 @@ def plan(
     from favano.planning.plan import Plan
 
     given, fleet, rest = _parts(problem, fleet, keys)
-    data = given.own_data if given.is_own else None
+    data = _own_data(given)
     (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
     traits = None if data is None else data.traits
     if data is None and getattr(spec.method, "sample_weights", False):
@@ -118,7 +118,7 @@ def _run(
     given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    data = given.own_data if given.is_own else None
+    data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
@@ -201,6 +201,15 @@ def _parts(
         Fleet(**of_fleet) if of_fleet else fleet,  # type: ignore[arg-type]
         rest,
     )
+
+
+def _own_data(problem: Problem) -> OwnData | None:
+    """The caller's data; reading them needs PyTorch, which planning does without."""
+    if not problem.is_own:
+        return None
+    from favano.run.own_data import read_data
+
+    return read_data(problem)
 
 
 def _counted(fleet: Fleet | None, problem: Problem, data: OwnData | None) -> Fleet | None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,17 @@ class OwnData(NamedTuple):
         return traits_of(self.train.targets, self.classes, self.owners)
 
 
+_READ: WeakKeyDictionary[Problem, OwnData] = WeakKeyDictionary()
+
+
 def read_data(problem: Problem) -> OwnData:
+    """The caller's data, read once: what they draw at random is the same in all runs."""
+    if problem not in _READ:
+        _READ[problem] = _read(problem)
+    return _READ[problem]
+
+
+def _read(problem: Problem) -> OwnData:
     """The data of a problem; whatever does not fit together is refused."""
     split = problem.split if isinstance(problem.split, str) else ""
     reader = _Reader(problem.collate, problem.columns, split)

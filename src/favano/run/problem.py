@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from favano.data import Dataset
     from favano.metrics.metric import Function, Metric
-    from favano.run.own_data import OwnData
     from favano.training import Loss
     from favano.types import Ints
 
@@ -129,13 +128,6 @@ class Problem:
         from favano.run.data import load_data
 
         return load_data(self.part, None if self.data_dir is None else Path(self.data_dir))
-
-    @cached_property
-    def own_data(self) -> OwnData:
-        """The caller's data, read once: what they draw at random is the same in all runs."""
-        from favano.run.own_data import read_data
-
-        return read_data(self)
 
     @cached_property
     def parts(self) -> list[Ints] | None:

@@ -23,7 +23,7 @@ from favano.results import Result
 from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
-from favano.run.own_data import samples_of
+from favano.run.own_data import read_data, samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
 from favano.run.row_comparison import RowComparison, Seed
@@ -113,7 +113,7 @@ class Repetition:
         """The data of a specification, loaded once."""
         key, problem = (spec.problem, check_device(spec.run.device)), self.problem
         if key not in self._samples:
-            data = problem.own_data if problem.is_own else None
+            data = read_data(problem) if problem.is_own else None
             self._samples[key] = samples_of(problem, data, spec)
         return self._samples[key]
 

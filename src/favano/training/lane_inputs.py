@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from favano.data import Preprocessing
-from favano.data.transforms import ROOM, augment, crops_of, to_float
+from favano.data.transforms import ROOM, augment, byte_table, crops_of, to_float
 from favano.training.device_draws import device_uniform
 from favano.training.lane_network import has_kernels
 from favano.training.roster import Roster
@@ -65,16 +64,6 @@ class LaneInputs:
         index = steps[:, None] * ROOM + numbers
         draws = device_uniform(self._origins[rows, None], index)
         return draws.float().view(*chosen.shape, 3)
-
-
-def byte_table(preprocessing: Preprocessing, images: Tensor, dtype: torch.dtype) -> Tensor:
-    """The inputs that bytes become, (C, 256), for images (N, C, H, W).
-
-    Scaling by a table has the bits of `to_float`, since the table is made by it.
-    """
-    every = torch.arange(256, device=images.device, dtype=torch.uint8)
-    raw = every.expand(images.shape[1], 1, 256)
-    return to_float(raw, preprocessing, dtype).reshape(images.shape[1], 256)
 
 
 def _has_kernel(task: Task) -> bool:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from favano.data import Preprocessing
-from favano.data.transforms import augment, crops_of, to_float
-from favano.training.lane_inputs import byte_table
+from favano.data.transforms import augment, byte_table, crops_of, to_float
 
 pytestmark = pytest.mark.gpu
 

@@ -15,9 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
+from favano.data.transforms import byte_table
 from favano.models.perceptron import Perceptron
 from favano.training.gpu_kernels.blocks import tile, triton_precision
-from favano.training.lane_inputs import byte_table
 from favano.training.lane_state import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
