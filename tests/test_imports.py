@@ -53,11 +53,15 @@ ALLOWED = {
         "quantisation",
     },
     "metrics": {"types", "errors", "records", "models", "training"},
+    "preflight": {
+        "types", "errors", "methods", "quantisation", "training", "metrics",
+    },
     "specification": {
         "types", "errors", "file_sizes", "options", "records", "timing", "methods", "transforms",
         "data", "quantisation", "training",
     },
     "aggregation": {
+        "preflight",
         "types", "errors", "rng", "records", "schedule", "methods", "transforms", "quantisation",
         "training",
     },
@@ -66,17 +70,20 @@ ALLOWED = {
         "records", "aggregation", "screening",
     },
     "planning": {
+        "preflight",
         "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training",
     },
     "report": {"types", "errors", "records", "methods", "specification"},
     "results": {"errors", "records", "methods", "training", "specification", "report"},
     "run": {
+        "preflight",
         "types", "errors", "rng", "code_digest", "notices", "options", "records", "timing",
         "schedule", "theory", "methods", "data", "models", "quantisation", "training", "metrics",
         "specification", "aggregation", "engine", "planning", "results", "transforms",
     },
     "flower": {
+        "preflight",
         "types", "errors", "rng", "screening", "records", "timing", "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
         "planning", "transforms",

@@ -18,9 +18,10 @@ from favano.flower.payload import read_codec
 from favano.flower.rounds import AsyncResult
 from favano.flower.strategy import AsyncStrategy
 from favano.methods import AnyMethod, make_method
+from favano.preflight.task import check_fit
 from favano.quantisation import quantised
 from favano.run.replay import Divergence, divergence, link_of, replay
-from favano.training import FlatModel, LoopTrainer, Task, check_fit
+from favano.training import FlatModel, LoopTrainer, Task
 from favano.types import Vector
 from tests.flower.calls import CLIENTS, data_of, network, parts, samples
 from tests.flower.fake_grid import FakeGrid, Node, OwnTime, VirtualTime

@@ -26,9 +26,10 @@ from favano.flower.memory import FileStore
 from favano.flower.payload import codec_text, draws, fingerprint, pack, shape_of, unpack
 from favano.flower.wire import Call, call_message, read_call, read_reply
 from favano.methods import make_method
+from favano.preflight.task import check_fit
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, quantised
 from favano.specification.parts import TrainingPart
-from favano.training import FlatModel, Job, LoopTrainer, Task, check_fit
+from favano.training import FlatModel, Job, LoopTrainer, Task
 from tests.flower.calls import call, data_of, in_a_task, network, parts, samples, sent
 
 

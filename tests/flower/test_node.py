@@ -184,7 +184,7 @@ def test_addresses_that_may_be_joined(address: str, secure: bool, insecure: bool
     [("example.org:8000", False, False, "certificate"), ("10.0.0.1:8", False, False, "another"),
      ("example.org", True, False, "HOST:PORT"), (":8000", True, False, "HOST:PORT"),
      ("localhost:0", True, False, "HOST:PORT"), ("localhost:99999", True, False, "HOST:PORT"),
-     ("localhost:8000", True, True, "not with both")],
+     ("localhost:8000", True, True, "not both")],
 )  # fmt: skip
 def test_addresses_that_are_refused(address: str, secure: bool, insecure: bool, says: str) -> None:
     with pytest.raises(BadInput, match=says):

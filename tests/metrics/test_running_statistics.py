@@ -12,8 +12,8 @@ from torch.nn import functional
 from favano.metrics import running_statistics
 from favano.metrics.running_statistics import load_with_statistics
 from favano.models import BatchNorm2d, build
+from favano.preflight.draws import find_draws
 from favano.training import FlatModel
-from favano.training.draw_check import find_draws
 
 PASSES = 60
 

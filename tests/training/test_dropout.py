@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from favano.data import BatchStream
+from favano.preflight.task import check_fit
 from favano.quantisation import Recipe
 from favano.training import (
     FlatModel,
@@ -21,7 +22,6 @@ from favano.training import (
     LocalRule,
     LoopTrainer,
     Task,
-    check_fit,
     one_thread,
 )
 from favano.training.dropout import KeyedDropout

@@ -10,7 +10,8 @@ from torch.nn import functional
 
 from favano.data import BatchStream, Preprocessing
 from favano.errors import BadInput
-from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work, check_fit
+from favano.preflight.task import check_fit
+from favano.training import FlatModel, LocalRule, LoopTrainer, Task, Work
 from favano.training.local_rule import direction
 
 

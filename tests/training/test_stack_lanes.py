@@ -15,6 +15,7 @@ from torch.nn import functional
 from favano.data import BatchStream, Preprocessing
 from favano.methods.asofed import AsoFed
 from favano.models.norm import BatchNorm2d
+from favano.preflight.task import check_fit
 from favano.quantisation import Recipe, quantised
 from favano.screening import finite_rows
 from favano.training import (
@@ -28,7 +29,6 @@ from favano.training import (
     StackLanes,
     Task,
     Work,
-    check_fit,
     lane_stack,
 )
 from favano.training.lane_state import LaneState

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from favano.data import BatchStream
 from favano.models import build, leaf, transformer
+from favano.preflight.task import check_fit
 from favano.training import (
     FlatModel,
     LaneStack,
@@ -20,7 +21,6 @@ from favano.training import (
     LoopTrainer,
     StackLanes,
     Task,
-    check_fit,
 )
 
 from .test_stack_lanes import check_ends, shifted

@@ -26,7 +26,7 @@ from favano.aggregation.snapshot import (
 from favano.errors import NonFiniteUpdate
 from favano.methods import AnyMethod, ClientUpdates, Method
 from favano.methods.method import Expected, S
-from favano.methods.selfcheck import check_shape
+from favano.preflight.method import check_shape
 from favano.schedule import PlannedTimeline, Schedule, Timeline
 from favano.training import Layout, Work, to_device
 from favano.types import Floats, Ints, Mask, NonFinite, Stack, Vector

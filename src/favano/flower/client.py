@@ -31,11 +31,12 @@ from favano.flower.stopwatch import TrainingStopwatch
 from favano.flower.wire import Call, Reply, read_call, reply_message
 from favano.metrics.evaluation import Evaluator
 from favano.metrics.metric import Metric, as_metrics
+from favano.preflight.task import check_task
 from favano.quantisation import Codec, quantised
 from favano.run.own_data import read_source
 from favano.run.samples import check_device
 from favano.run.targets import as_targets
-from favano.training import FlatModel, Job, LoopTrainer, Loss, Task, check_fit, check_single
+from favano.training import FlatModel, Job, LoopTrainer, Loss, Task
 from favano.types import Stack, Vector
 
 if TYPE_CHECKING:
@@ -183,8 +184,7 @@ class Client:
         batches = BatchStream(everything, local.batch_size, call.seed, stream, local.batch_order)
         targets = self._targets.to(self._device)
         task = Task(inputs, targets, batches, flat.loss, self._preprocessing)
-        check_fit(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
-        check_single(flat, task)
+        check_task(flat, task, self._classes if self._loss is functional.cross_entropy else 0)
         check_order(flat)
         rule = local.rule(corrected=call.correction is not None)
         return _Prepared(LoopTrainer(flat, task, rule), shape_of(flat))

@@ -1,4 +1,3 @@
-from .check import check_metrics as check_metrics
 from .client_evaluation import ClientEvaluator as ClientEvaluator
 from .client_evaluation import ClientSamples as ClientSamples
 from .client_evaluation import client_metrics as client_metrics

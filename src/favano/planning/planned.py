@@ -17,9 +17,9 @@ from favano.errors import BadInput, require
 from favano.methods import AnyMethod, Context, is_ours
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
-from favano.methods.selfcheck import check_method
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
+from favano.preflight.method import check_method
 from favano.schedule import Polling, Schedule, Timeline, plan, timeline
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required, steps_of

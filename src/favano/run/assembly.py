@@ -13,10 +13,11 @@ from favano.errors import require
 from favano.methods import State
 from favano.metrics import accuracy
 from favano.planning.planned import Planned
+from favano.preflight.task import check_task
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, required
-from favano.training import FlatModel, LocalRule, Loss, Task, check_fit, check_inputs, check_single
+from favano.training import FlatModel, LocalRule, Loss, Task
 from favano.types import Vector
 
 
@@ -40,9 +41,8 @@ def assemble(planned: Planned, samples: Samples, flat: FlatModel, initial: Vecto
     spec, method = planned.spec, planned.method
     task = make_task(spec, planned.seed, planned.fleet, samples)
     judged = samples.loss is functional.cross_entropy or accuracy in samples.metrics.values()
-    check_fit(flat, task, samples.classes if judged else 0)
-    check_inputs(flat, samples.test_features, "test inputs")
-    check_single(flat, task)
+    test = samples.test_features, samples.test_labels
+    check_task(flat, task, samples.classes if judged else 0, test)
     _check_buffers(spec, flat)
     aggregator: Aggregator[State] = Aggregator(
         method,

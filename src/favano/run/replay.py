@@ -21,6 +21,7 @@ from favano.methods import AnyMethod, State, only_trusted
 from favano.methods.context import federation
 from favano.methods.method import Expected
 from favano.methods.weights import measured
+from favano.preflight.task import check_task
 from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
@@ -31,7 +32,7 @@ from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, required, steps_of
-from favano.training import FlatModel, LoopTrainer, Task, Work, check_fit
+from favano.training import FlatModel, LoopTrainer, Task, Work
 from favano.transforms import AnyTransform
 from favano.types import Buffers, Ints, Stack, Vector
 
@@ -207,7 +208,7 @@ def _trainer(
     task = Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
     network = initial_module(named_model(spec, samples), seed)
     flat = FlatModel(quantised(network, spec.training.recipe), device="cpu")
-    check_fit(flat, task, samples.classes)
+    check_task(flat, task, samples.classes)
     local_rule = spec.training.local_rule(method, corrected=method.corrects)
     return LoopTrainer(flat, task, local_rule), places
 

@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from favano.errors import require
-from favano.metrics import check_metrics, client_metrics
+from favano.metrics import client_metrics
 from favano.planning.planned import Planned, plan_seed, plan_seeds
+from favano.preflight.metrics import check_metrics
 from favano.quantisation import quantised
 from favano.results import Result
 from favano.run.assembly import initial_vector
@@ -22,7 +23,6 @@ from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
-from favano.run.range_check import check_range
 from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
@@ -114,7 +114,6 @@ def run_together(
             SeedRun(result, plan, samples, flat, initial[plan.seed], gradients, on_evaluate)
             for result, plan in planned
         ]
-        check_range(flat, runs[0].trainer.task, samples)
         for number, result in earlier.items():
             check_earlier(result, results[number].summary.kernels, samples)
         check_metrics(runs[0].evaluate)

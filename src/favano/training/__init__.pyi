@@ -32,9 +32,6 @@ from .objective import is_linked as is_linked
 from .precision import product_precision as product_precision
 from .stack_lanes import StackLanes as StackLanes
 from .task import Task as Task
-from .task import check_fit as check_fit
-from .task import check_inputs as check_inputs
-from .task import check_single as check_single
 from .worker_lanes import CannotFork as CannotFork
 from .worker_lanes import WorkerLanes as WorkerLanes
 from .worker_lanes import one_thread as one_thread

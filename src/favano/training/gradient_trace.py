@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx
 
-from favano.training.draw_check import Readings, depends_on_values
 from favano.training.flat import FlatModel
+from favano.training.job_watch import Readings, depends_on_values
 from favano.training.kernel_sets import arranged, using
 from favano.training.objective import Loss, hooked
 from favano.training.processor_time import Clock, processor_seconds

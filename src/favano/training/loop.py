@@ -14,9 +14,9 @@ import torch
 
 from favano.errors import require
 from favano.screening import finite_rows
-from favano.training.draw_check import watched
 from favano.training.flat import FlatModel
 from favano.training.gradient_trace import GradientTrace, TraceFailed
+from favano.training.job_watch import watched
 from favano.training.kernel_sets import arranged, using
 from favano.training.lanes import Finished, Job, StepsDone, Work
 from favano.training.local_rule import LocalRule, Refinement, direction

@@ -7,14 +7,13 @@ import torch
 from torch import Tensor
 
 from favano.errors import BadInput, format_error
-from favano.run.samples import Samples
 from favano.training import FlatModel, Task
 from favano.training.task import Batch
 
 _MOST = 2**32  # bytes that are looked through; a larger file would take minutes
 
 
-def check_range(flat: FlatModel, task: Task, samples: Samples) -> None:
+def check_range(flat: FlatModel, task: Task, test: Batch) -> None:
     """Refuse whole numbers that an embedding or the loss does not take.
 
     Otherwise only the batch that holds one of them would fail, in the middle of a run.
@@ -24,8 +23,9 @@ def check_range(flat: FlatModel, task: Task, samples: Samples) -> None:
     size = task.batches.batch_size
     places = _extremes(size, inputs, task.labels)
     _check(flat, task, "train", task.samples(np.array(places, dtype=np.int64), dtype))
-    places = _extremes(size, samples.test_features, samples.test_labels)
-    _check(flat, task, "test", (samples.test_features[places], samples.test_labels[places]))
+    features, labels = test
+    places = _extremes(size, features, labels)
+    _check(flat, task, "test", (features[places], labels[places]))
 
 
 def _extremes(size: int, *parts: Tensor | None) -> list[int]:

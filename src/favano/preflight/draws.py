@@ -7,27 +7,27 @@ memory are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from favano.errors import BadInput, require
 from favano.quantisation import Draws
 from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
+from favano.training.job_watch import (
+    DEPENDS,
+    INSTEAD,
+    Readings,
+    check_constants,
+    check_ties,
+    depends_on_values,
+)
 from favano.training.objective import OF_LOSS
 from favano.training.python_state import Generator, first_change, global_generators, python_state
-
-_DEPENDS = "which would make a run depend on the number of processes"
-_INSTEAD = (
-    f"{_DEPENDS}; use only dropout of torch.nn, in layers of its own, attention or recurrent ones"
-)
-_EACH = 64  # of so many jobs the first is watched, and each of the first so many of a process
 
 
 def find_draws(
@@ -76,7 +76,7 @@ def find_draws(
         _need_equal(module, output, again)
         _need_same("loss", loss, states[1])
         changed_buffer = first_change(constants, _constants(model))
-        rule = f"changes its buffer {changed_buffer}, {_DEPENDS}; keep state in the network's"
+        rule = f"changes its buffer {changed_buffer}, {DEPENDS}; keep state in the network's"
         require(changed_buffer is None, "loss", type(model.objective.loss).__name__, rule)
     model.gradient.zero_()
     model.use_varies, model.hooks_inside = watch.reads or readings.reads_values, readings.hooks
@@ -85,41 +85,6 @@ def find_draws(
     model.draws_checked, model.writes = True, changed
     if dropout.calls:
         model.draws, model.dropout = draws, True
-
-
-def check_ties(model: FlatModel) -> None:
-    """Refuse a network with parameters, gradients or buffers that no longer lie in the vectors."""
-    if moved := model.moved():
-        rule = f"moves {moved} to other memory in a step, where it is not trained; write in place"
-        raise BadInput("model", type(model.module).__name__, f"{rule}, as by .copy_()")
-
-
-def check_constants(model: FlatModel, before: Mapping[str, int]) -> None:
-    """Refuse a network that has written to a constant since it had these versions."""
-    for name, version in model.constant_versions().items():
-        rule = (
-            f"changes its buffer {name} ({model.constants[name].dtype}) in training; the server "
-            "can average or count only persistent buffers of finite numbers, floats of the "
-            "parameters' type or whole numbers below 2^24"
-        )
-        require(version == before[name], "model", type(model.module).__name__, rule)
-
-
-@contextmanager
-def watched(model: FlatModel) -> Iterator[None]:
-    """A job: refuse a network or a loss that draws in it, or that moves what is trained.
-
-    To look at all generators takes as long as a small step, so not all jobs are watched.
-    """
-    number, model.jobs = model.jobs, model.jobs + 1
-    versions = model.constant_versions()
-    before = global_generators() if number < _EACH or number % _EACH == 0 else None
-    yield
-    check_ties(model)
-    check_constants(model, versions)
-    drawn = before is not None and before != global_generators()
-    rule = f"draws random numbers in training by a generator of all, {_INSTEAD}"
-    require(not drawn, "model", type(model.module).__name__, rule)
 
 
 def _constants(model: FlatModel) -> dict[str, Tensor]:
@@ -176,9 +141,9 @@ def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:
     name = first_change(before, now)
     if name is None:
         return
-    rule = f"changes {name} from call to call, {_DEPENDS}; keep state in buffers alone"
+    rule = f"changes {name} from call to call, {DEPENDS}; keep state in buffers alone"
     if isinstance(now[name], Generator):
-        rule = f"draws random numbers in training by {name}, {_INSTEAD}"
+        rule = f"draws random numbers in training by {name}, {INSTEAD}"
     raise BadInput(key, getattr(owner, "__name__", type(owner).__name__), rule)
 
 
@@ -186,50 +151,8 @@ def _need_equal(module: nn.Module, output: object, again: object) -> None:
     """Refuse a network with an unknown generator: its second pass has other outputs."""
     if isinstance(output, Tensor) and isinstance(again, Tensor):
         equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
-        rule = f"gives different outputs for the same weights and inputs, {_INSTEAD}"
+        rule = f"gives different outputs for the same weights and inputs, {INSTEAD}"
         require(equal, "model", type(module).__name__, rule)
-
-
-def depends_on_values(func: Any, args: Sequence[Any]) -> bool:
-    """Whether the shape of a result, or a number for Python, depends on values.
-
-    To index by places gives as many rows as there are places; to index by a mask does not.
-    """
-    tags = getattr(func, "tags", ())
-    if func is torch.ops.aten.index.Tensor:
-        return any(mask is not None and mask.dtype in (torch.bool, torch.uint8) for mask in args[1])
-    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
-
-
-_READING = {
-    Tensor.item,
-    Tensor.tolist,
-    Tensor.numpy,
-    Tensor.__array__,
-    Tensor.__bool__,
-    Tensor.__int__,
-    Tensor.__float__,
-    Tensor.__complex__,
-    Tensor.__index__,
-}
-
-
-class Readings(TorchFunctionMode):
-    """Finds out whether Python reads the numbers of tensors, and so may decide by them."""
-
-    reads_values = hooks = False  # the second: whether hooks are put on tensors
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Note what reads."""
-        self.reads_values |= func in _READING
-        self.hooks |= func is Tensor.register_hook
-        return func(*args, **(kwargs or {}))
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -275,5 +198,5 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _need(self, good: bool, by: str) -> None:
         when = "in training" if self._module.training else "in evaluation mode"
-        rule = f"draws random numbers {when} by {by}, {_INSTEAD}"
+        rule = f"draws random numbers {when} by {by}, {INSTEAD}"
         require(good, "model", type(self._module).__name__, rule)

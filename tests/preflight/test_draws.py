@@ -15,7 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 from favano.data import BatchStream
 from favano.errors import BadInput
-from favano.training import FlatModel, Loss, Task, check_fit
+from favano.preflight.task import check_fit
+from favano.training import FlatModel, Loss, Task
 
 OWN = torch.Generator()
 

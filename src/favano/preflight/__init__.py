@@ -1,0 +1,1 @@
+"""What is tried out before a run, so that nothing fails in the middle of it."""
