@@ -17,7 +17,7 @@ from measurement import Document, call, last_document
 from favano.data import load
 from favano.data.cache import Arrays
 from favano.data.catalogue import KNOWN
-from favano.studies.synthetic import SYNTHETIC
+from favano.studies.bench import SYNTHETIC
 
 HERE = Path(__file__).parent
 TESTS = 10_000  # synthetic test images

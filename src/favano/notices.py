@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _log = logging.getLogger("favano")
 
@@ -26,3 +30,10 @@ def to_standard_error() -> None:
     """Show notices on standard error whatever else is set up, as a command does."""
     if not any(isinstance(handler, _StandardError) for handler in _log.handlers):
         _log.addHandler(_StandardError())
+
+
+def console(*, stderr: bool = True) -> Console:
+    """A terminal; paths, titles and labels may hold brackets and colons, which are no markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)

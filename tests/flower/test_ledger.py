@@ -15,10 +15,10 @@ from favano.flower.ledger import (
     RefusedUpdate,
     Turned,
     UsedUpdate,
+    changes,
     estimates_for,
     overdue,
 )
-from favano.flower.places import changes
 from favano.schedule import Buffered, Polling, Schedule
 from favano.screening import Refusal
 from favano.types import Floats

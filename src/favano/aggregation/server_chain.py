@@ -16,7 +16,7 @@ from favano.errors import BadInput, format_error, require
 from favano.methods import ClientUpdates, Method, is_ours
 from favano.methods.arrays import column
 from favano.methods.method import S
-from favano.methods.selfcheck import same
+from favano.preflight.method import same
 from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed
 from favano.transforms import AnyTransform
 from favano.types import Floats, Vector

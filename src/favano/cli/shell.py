@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import typer
-from rich.console import Console
 
 from favano.code_digest import file_digest
 from favano.errors import require
+from favano.notices import console
 from favano.records import to_json
 from favano.records.folder import folder_name
 from favano.report.sheet import Sheet, screen_table
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
-# Paths, titles and labels may hold square brackets and colons, which are no markup.
-screen = Console(highlight=False, markup=False, emoji=False)
-notes = Console(stderr=True, highlight=False, markup=False, emoji=False)
+screen, notes = console(stderr=False), console()
 
 INTERRUPTED = 130
 

@@ -41,12 +41,12 @@ from favano.flower.ledger import (
     Lost,
     RefusedUpdate,
     UsedUpdate,
+    changes,
     overdue,
 )
 from favano.flower.mailbox import Delivery, Mailbox
 from favano.flower.partitioning import DEAL
 from favano.flower.payload import codec_text, pack
-from favano.flower.places import changes
 from favano.flower.rounds import Round, read_round
 from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink

@@ -42,6 +42,7 @@ from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.run.folder_lock import folder_lock
 from favano.schedule import Polling, Rounds, Schedule
+from favano.schedule.policies import check_selected
 from favano.screening import NormGate
 from favano.specification.presets import filled
 from favano.transforms import ATransform, as_transform
@@ -148,8 +149,7 @@ class AsyncStrategy:
     def __post_init__(self) -> None:
         require(self.clients >= 1, "clients", self.clients, "need at least 1")
         selected = self.clients if self.selected is None else self.selected
-        rule = f"need 1..clients ({self.clients})"
-        require(1 <= selected <= self.clients, "selected", selected, rule)
+        check_selected(selected, self.clients)
         require(
             self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from favano.data import is_natural
 from favano.errors import require
 from favano.methods import AMethod, as_method
-from favano.notices import notice
+from favano.notices import console, notice
 from favano.options import options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
@@ -160,8 +160,6 @@ def _run(
 @contextmanager
 def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     """What shows how far the runs are."""
-    from rich.console import Console
-
     from favano.run.progress import ProgressBar, Silence, draws_bars
 
     if not isinstance(asked, bool | None):
@@ -170,11 +168,11 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
         require(watches, "progress", type(asked).__name__, rule)
         yield asked
         return
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    if asked is False or (asked is None and not draws_bars(console)):
+    screen = console()
+    if asked is False or (asked is None and not draws_bars(screen)):
         yield Silence()
     else:
-        with ProgressBar(console) as bar:
+        with ProgressBar(screen) as bar:
             yield bar
 
 

@@ -9,7 +9,15 @@ import numpy as np
 from favano.errors import require
 from favano.schedule.adaptive import GrowingTimeline
 from favano.schedule.buffered import plan_buffered
-from favano.schedule.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
+from favano.schedule.policies import (
+    Adaptive,
+    Buffered,
+    Policy,
+    Polling,
+    Rounds,
+    Windowed,
+    check_selected,
+)
 from favano.schedule.polling import plan_polling
 from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
@@ -29,6 +37,8 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
     >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
     714
     """
+    if isinstance(policy, Polling | Rounds):
+        check_selected(policy.selected, fleet.clients)
     require(horizon > 0, "horizon", horizon, "need a positive time")
     shortest = _shortest_step(policy, fleet)
     rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"

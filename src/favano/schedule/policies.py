@@ -149,6 +149,11 @@ class Adaptive:
 Policy: TypeAlias = Polling | Rounds | Buffered | Windowed | Adaptive
 
 
+def check_selected(selected: int, clients: int) -> None:
+    """Refuse more clients per server step than there are."""
+    require(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
+
+
 def _check_work(selected: int, local_steps: int) -> None:
     require(selected >= 1, "selected", selected, "need at least 1")
     require(local_steps >= 1, "local_steps", local_steps, "need at least 1")

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from favano.errors import require
 from favano.rng import Stream, bits
 from favano.schedule.draws import draws_used, random_subsets, step_ends, total_before
 from favano.schedule.policies import Rounds
@@ -35,8 +34,6 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
 
     A round that starts by the horizon and makes no update still has its jobs.
     """
-    rule = f"need 1..clients ({fleet.clients})"
-    require(policy.selected <= fleet.clients, "selected", policy.selected, rule)
     planned: list[_Rounds] = []
     jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
     # Where a recording goes on depends on how far the client came in the round before.

@@ -20,6 +20,8 @@ from typing import NamedTuple, TypedDict
 
 import torch
 
+from favano.data.catalogue import KNOWN
+from favano.data.transforms import to_float
 from favano.engine import PlainLoop
 from favano.errors import require
 from favano.planning.planned import plan_seed, plan_seeds
@@ -33,7 +35,6 @@ from favano.specification.config import spec_keys
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, required
 from favano.studies.stopwatch import BenchStopwatch
-from favano.studies.synthetic import SYNTHETIC, synthetic_samples
 from favano.studies.workload import workload
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
@@ -42,6 +43,15 @@ from favano.types import Stack
 _PILOT = 0.25  # share of a sample's time that a pilot takes at least
 _SHORTEST, _LONGEST = 20.0, 1e6  # horizons of a pilot
 _FASTEST = 10  # times that a pilot may be longer than the one before
+
+
+SYNTHETIC = {
+    "mnist": (60_000, 1, 28, 28),
+    "cifar10": (50_000, 3, 32, 32),
+    "tiny-imagenet": (20_000, 3, 64, 64),
+}
+_BLOCK = 1000  # images that differ
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Range(TypedDict):
@@ -291,3 +301,15 @@ def _report(
 
 def _range(values: Sequence[float]) -> Range:
     return Range(median=median(values), min=min(values), max=max(values))
+
+
+def synthetic_samples(spec: Spec) -> Samples:
+    """Images of the data set's shape, and labels in turn."""
+    known, (rows, *shape) = KNOWN[spec.problem.dataset], SYNTHETIC[spec.problem.dataset]
+    steps = known.normalised if spec.problem.normalise else known.preprocessing
+    numbers = torch.arange(_BLOCK * math.prod(shape), dtype=torch.float64)
+    pixels = (numbers * _GOLDEN).frac().mul(256).to(torch.uint8).view(_BLOCK, *shape)
+    raw = pixels.repeat(rows // _BLOCK, 1, 1, 1).to(sources.check_device(spec.run.device))
+    labels = torch.arange(rows, device=raw.device) % known.classes
+    (features, later), test = sources.kept(raw, steps), to_float(raw[:1], steps)
+    return Samples(features, labels, test, labels[:1], known.classes, later)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.errors import require
+from favano.schedule.policies import check_selected
 from favano.theory.problem import PaperForm, TheoryProblem, TheorySetting, check_rate
 from favano.types import Floats
 
@@ -41,8 +41,7 @@ def kappa(clients: int, selected: int, form: PaperForm = "corrected") -> float:
     >>> kappa(100, 20, "printed") < 0.004, round(kappa(100, 20), 4), kappa(100, 100, "printed")
     (True, 0.1875, 0.0)
     """
-    require(clients >= 1, "clients", clients, "need at least 1")
-    require(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
+    check_selected(selected, clients)
     share = selected / (clients * (selected + 1))
     if form == "printed":
         return share * (clients - selected) / (2 * (clients + 1))

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Literal, TypeAlias
 
 from favano.errors import require
+from favano.schedule.policies import check_selected
 
 PaperForm: TypeAlias = Literal["printed", "corrected"]  # of a formula in the paper
 
@@ -60,8 +61,7 @@ class TheorySetting:
 
     def __post_init__(self) -> None:
         require(self.clients >= 1, "clients", self.clients, "need at least 1")
-        rule = f"need 1..clients ({self.clients})"
-        require(1 <= self.selected <= self.clients, "selected", self.selected, rule)
+        check_selected(self.selected, self.clients)
         require(self.local_steps >= 1, "local_steps", self.local_steps, "need at least 1")
         good = isfinite(self.mean_a) and self.mean_a >= 0
         require(good, "mean_a", self.mean_a, "need a finite number >= 0")

@@ -20,6 +20,7 @@ import numpy as np
 
 from favano.errors import BadInput, require
 from favano.schedule import Policy, Polling, Rounds
+from favano.schedule.policies import check_selected
 from favano.theory.durations import check_law, finished, step_laws
 from favano.theory.recordings import deadline_steps, polled_steps
 from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric, StepLaw, Trace
@@ -103,7 +104,7 @@ def step_count(
     check_law(law, mean)
     if not isinstance(policy, Polling):
         return _in_rounds(policy, law, mean, resolution)
-    require(policy.selected <= clients, "selected", policy.selected, f"need 1..clients ({clients})")
+    check_selected(policy.selected, clients)
     if policy.step_count != "durations":
         return _literal(policy, mean)
     resumed = policy.interruption == "resume" and not _is_memoryless(policy, law)

@@ -84,7 +84,7 @@ class FlatModel:
         _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
         self.draws = draws_of(self.module)  # None without low-precision layers and dropout
-        self.dropout = False  # whether it has dropout; set by `draw_check`
+        self.dropout = False  # whether it has dropout; set by `preflight`
         self.draws_checked = False
         self.writes = False  # whether its inputs or targets are changed in place; also set there
         self.hooks_inside = False  # whether a forward pass puts hooks on tensors; also set there
