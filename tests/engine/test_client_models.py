@@ -26,7 +26,7 @@ class Run:
         self.rows = ModelRows(number(0.0))
         self.client_models = ClientModels(self.rows, [others, clients])
         self.first = others
-        (self.server,) = self.rows.keep(number(0.0)[None])
+        (self.server,) = self.rows.store(number(0.0)[None])
         self.client_models.open(1, int(self.server))
         self.held = ClientModelsOfRun(self.client_models, 1, SIZE)
 
@@ -41,7 +41,7 @@ class Run:
 
         It is made at the time `version`; they begin at once if nothing else is said.
         """
-        (new,) = self.rows.keep(number(version + 1.0)[None])
+        (new,) = self.rows.store(number(version + 1.0)[None])
         who = self.first + np.array(client, dtype=np.int64)
         now, read = np.full(len(who), float(version)), read or {}
         decoded = [(self.first + np.array(list(read)), list(read.values()))] if read else []

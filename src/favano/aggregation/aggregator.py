@@ -42,7 +42,7 @@ class PerUpdate(NamedTuple):
     buffers: Floats
 
 
-NOBODY: Ints = np.empty(0, dtype=np.int64)
+NO_INDICES: Ints = np.empty(0, dtype=np.int64)
 _PIECE = 1 << 15  # parameters that an update handles at once on a CPU
 
 
@@ -169,7 +169,7 @@ class Aggregator(Generic[S]):
         steps = None
         if not timeline.complete:
             begun = [timeline.begun(number) for number in range(version + 1)]
-            steps = timeline.known.steps[np.concatenate([NOBODY, *begun])]
+            steps = timeline.known.steps[np.concatenate([NO_INDICES, *begun])]
         beginning = beginning_digest(timeline, self.rates, version)
         return self.remembered()._replace(beginning=beginning, steps=steps)
 
@@ -233,7 +233,7 @@ class Aggregator(Generic[S]):
     def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
         """Clients of the next update whose updates must not be used; ends the run if so asked."""
         if finite.all():
-            return NOBODY
+            return NO_INDICES
         refused = self.timeline.known.client[jobs[~finite]]
         if self.non_finite == "stop":
             if not server.isfinite().all():  # no client is to blame
@@ -318,7 +318,7 @@ class Aggregator(Generic[S]):
         self.advance(updates.client)
         return self.state.model, buffers
 
-    def advance(self, client: Ints = NOBODY) -> None:
+    def advance(self, client: Ints = NO_INDICES) -> None:
         """The next update is made, from these clients: extend a schedule that depends on it."""
         self.version += 1
         if not self.timeline.complete:

@@ -129,7 +129,7 @@ class ClientModels:
 
     def begin_later(self, jobs: Jobs, begin: Floats) -> None:
         """Jobs have their models, and will begin."""
-        self.rows.refer(jobs.row)
+        self.rows.retain(jobs.row)
         run = np.searchsorted(self.first, jobs.client, side="right") - 1
         columns = (column.tolist() for column in (run, begin, *jobs))
         for of, time, *job in zip(*columns, strict=True):
@@ -161,7 +161,7 @@ class ClientModels:
 
     def keep_own(self, client: Ints, models: Stack) -> None:
         """These clients continue from models of their own."""
-        rows = self.rows.keep(models)
+        rows = self.rows.store(models)
         self._replace(client, rows)
         self.rows.release(rows)
         self._set_unshared(client[self._unshared_since[client] == 0])
@@ -231,7 +231,7 @@ class ClientModels:
         for client, models in decoded:
             distinct = {id(model): model for model in models}
             if distinct:
-                kept = self.rows.keep(torch.stack(list(distinct.values())))
+                kept = self.rows.store(torch.stack(list(distinct.values())))
                 row = dict(zip(distinct, kept.tolist(), strict=True))
                 rows[client] = [row[id(model)] for model in models]
         return rows
@@ -240,7 +240,7 @@ class ClientModels:
         """Let clients hold other rows."""
         before = self.row[client]
         self.row[client] = rows
-        self.rows.refer(self.row[client])
+        self.rows.retain(self.row[client])
         self.rows.release(before[before >= 0])
 
     def _set_unshared(self, client: Ints) -> None:

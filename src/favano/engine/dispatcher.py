@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from favano.aggregation.aggregator import NOBODY
+from favano.aggregation.aggregator import NO_INDICES
 from favano.engine.client_models import Jobs
 from favano.engine.ready_jobs import ReadyJobs
 from favano.engine.run_table import NewVersions, RunTable
@@ -103,18 +103,18 @@ class Dispatcher:
         if not kept.all():
             jobs, rows, used = jobs[kept], rows[kept], used[kept]
         table.start[jobs] = rows
-        models.refer(rows)
+        models.retain(rows)
         idle = used & (table.steps[jobs] == 0)
         if idle.any():  # these end where they start
             table.end[jobs[idle]] = rows[idle]
-            models.refer(rows[idle])
+            models.retain(rows[idle])
         self._ready.add(jobs[used & ~idle & self._ahead[table.run[jobs]]])
 
     def _await_next(self, runs: Sequence[int]) -> None:
         """Note the jobs of the next update of each of these runs, and how many are missing."""
         table, state = self._runs.jobs, self._runs
         for run in runs:
-            aggregator, state.next_jobs[run] = state.aggregators[run], NOBODY
+            aggregator, state.next_jobs[run] = state.aggregators[run], NO_INDICES
             if not aggregator.over:
                 jobs = table.of(run)[aggregator.timeline.jobs(aggregator.version + 1)]
                 state.next_jobs[run] = jobs
@@ -198,13 +198,13 @@ class Dispatcher:
         table.finite[jobs] = finite
         runs.any_non_finite |= not finite.all()
         of = table.run[jobs]
-        wanted = runs.open[of]
+        wanted = runs.active[of]
         if not wanted.all():
             jobs, of = jobs[wanted], of[wanted]
             ends = ends[to_device(np.flatnonzero(wanted), ends)]
         if self._longest_state:
             ends = self._without_client_states(jobs, ends)
-        table.end[jobs] = self.within_memory(partial(runs.models.keep, ends))
+        table.end[jobs] = self.retry_with_fewer_lanes(partial(runs.models.store, ends))
         later = self._is_later(jobs)
         np.subtract.at(runs.missing, of[~later], 1)
         self._early += int(later.sum())
@@ -238,7 +238,7 @@ class Dispatcher:
         for job in jobs.tolist() if self._client_states else ():
             self._client_states.pop(job, None)
 
-    def within_memory(self, act: Callable[[], T]) -> T:
+    def retry_with_fewer_lanes(self, act: Callable[[], T]) -> T:
         """Call `act`; if the device has too little memory, halve the lanes and call it again.
 
         A call that fails must have changed nothing but the lanes. Start models are kept until the
@@ -251,4 +251,4 @@ class Dispatcher:
                 pass
             jobs = self._lanes.halve()  # not in the handler: there the error still holds memory
             self._in_lanes -= len(jobs)
-            self._ready.add(jobs[self._runs.open[self._runs.jobs.run[jobs]]])
+            self._ready.add(jobs[self._runs.active[self._runs.jobs.run[jobs]]])

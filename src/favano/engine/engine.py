@@ -1,9 +1,10 @@
 """The engine: many runs on one set of lanes; a job is trained as soon as its start model exists.
 
-The schedule is known in advance, so lanes need not wait for each update. Lanes train the ready jobs
-that are due first, over all runs; whenever some are finished, all updates are made whose client
-updates are in. So long jobs are trained beside short ones, and jobs of later updates fill lanes
-that would be idle.
+A *job* is the local training of one client from one start model, a *lane* trains one job at a time.
+The schedule is known in advance, so lanes need not wait for each server step. They train the ready
+jobs whose server steps come first, over all runs; whenever some are finished, all server steps are
+made whose client updates are in. So long jobs are trained beside short ones, and jobs of later
+server steps fill lanes that would be idle. Models are rows of one tensor; here they are numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from favano.aggregation.aggregator import NOBODY, Aggregator
+from favano.aggregation.aggregator import NO_INDICES, Aggregator
 from favano.aggregation.snapshot import ResumePoint
 from favano.engine.dispatcher import Dispatcher
 from favano.engine.reporter import Reporter, RunEvent, Scoring
@@ -29,10 +30,11 @@ class Engine:
     """Runs that share lanes.
 
     Args:
-        runs: the runs; models are of one size.
-        lanes: train the jobs; the task of a job is the number of its run.
-        products: make linear updates of all runs together; equal up to rounding.
-        scoring: evaluates versions before they are reported, those of several runs together.
+        runs: one aggregator per run, of models of one size.
+        lanes: train the jobs; each is told the number of its run.
+        products: make server steps of linear methods as products of weights and models, those of
+            all runs together; equal up to rounding.
+        scoring: evaluates server versions, those of several runs together.
         rows: number of models to reserve memory for.
     """
 
@@ -52,7 +54,7 @@ class Engine:
         due = None if scoring is None else scoring.due
         self._one_by_one = OneByOne(table, dispatcher)
         self._by_products = ByProducts(table, dispatcher, due) if products else None
-        # Versions between two evaluations may be skipped only if nobody asks for each of them.
+        # It makes several server steps at once: only if nobody asks for the versions between.
         self._by_distances = ByDistances(table, dispatcher, due) if products and due else None
 
     @property
@@ -68,67 +70,67 @@ class Engine:
         """
         waiting = np.arange(len(self._runs.aggregators))
         while True:
-            room = max(0, at_once - int(self._runs.open.sum()))
+            room = max(0, at_once - int(self._runs.active.sum()))
             begin, waiting = waiting[:room], waiting[room:]
             if len(begin):
                 self._begin(begin)
                 yield from self._report()
                 continue
-            if not self._runs.open.any():
+            if not self._runs.active.any():
                 return
-            yield from self._update()
-            self._dispatcher.within_memory(self._dispatcher.launch)
+            yield from self._make_server_steps()
+            self._dispatcher.retry_with_fewer_lanes(self._dispatcher.launch)
             # The host reports and prepares while the lanes are busy.
             yield from self._report()
             if self._by_products is not None:
                 self._by_products.prepare()
             if (done := self._dispatcher.collect()) is not None:
-                self._reporter.add_steps(done)
+                self._reporter.add_local_steps(done)
 
     def _begin(self, runs: Ints) -> None:
         """Begin these runs, from their initial model or where they were interrupted."""
-        state, new, resumed = self._runs, list[NewVersions](), list[NewVersions]()
-        self._dispatcher.within_memory(partial(state.models.reserve, len(runs)))
+        table, new, resumed = self._runs, list[NewVersions](), list[NewVersions]()
+        self._dispatcher.retry_with_fewer_lanes(partial(table.models.reserve, len(runs)))
         for run in runs.tolist():
-            aggregator = state.aggregators[run]
-            state.add_jobs(run)
+            aggregator = table.aggregators[run]
+            table.add_jobs(run)
             if aggregator.resume_point is not None:
                 resumed.append(self._resume(run, aggregator.resume_point))
                 aggregator.resume_point = None
                 continue
-            rows = state.models.keep(aggregator.initial[None])
-            state.server[run] = rows[0]
-            state.clients.open(run, int(rows[0]))
-            new.append(NewVersions(run, NOBODY, rows))
-        state.open[runs] = True
+            rows = table.models.store(aggregator.initial[None])
+            table.server[run] = rows[0]
+            table.clients.open(run, int(rows[0]))
+            new.append(NewVersions(run, NO_INDICES, rows))
+        table.active[runs] = True
         if new:
             self._dispatcher.dispatch(new)
         self._reporter.add([*new, *resumed], {})
 
     def _resume(self, run: int, point: ResumePoint) -> NewVersions:
         """Begin a run where it was interrupted."""
-        state, (snapshot, jobs, place) = self._runs, point
-        models = to_device(snapshot.models, state.aggregators[run].initial)
-        rows = self._dispatcher.within_memory(partial(state.models.keep, models))
+        table, (snapshot, jobs, start) = self._runs, point
+        models = to_device(snapshot.models, table.aggregators[run].initial)
+        rows = self._dispatcher.retry_with_fewer_lanes(partial(table.models.store, models))
         server = rows[[snapshot.server]]
-        state.models.refer(server)
-        state.server[run], state.version[run] = server[0], snapshot.version
-        state.clients.restore(run, snapshot.held, rows)
-        self._dispatcher.resume(run, jobs, rows[place])
-        state.models.release(rows)
-        return NewVersions(run, NOBODY, server)
+        table.models.retain(server)
+        table.server[run], table.version[run] = server[0], snapshot.version
+        table.clients.restore(run, snapshot.held, rows)
+        self._dispatcher.resume(run, jobs, rows[start])
+        table.models.release(rows)
+        return NewVersions(run, NO_INDICES, server)
 
-    def _update(self) -> Iterator[RunEvent]:
-        """Make all updates whose client updates are in, until there are none."""
-        state = self._runs
-        while len(runs := np.flatnonzero(state.open & (state.missing == 0))):
+    def _make_server_steps(self) -> Iterator[RunEvent]:
+        """Make all server steps whose client updates are in, until there are none."""
+        table = self._runs
+        while len(runs := np.flatnonzero(table.active & (table.missing == 0))):
             if self._reporter.waits_for(runs):  # before the next version replaces the last one
                 yield from self._report()
                 continue  # without the runs that are over
             refused: dict[int, Ints] = {}
-            if state.any_non_finite:
+            if table.any_non_finite:
                 yield from self._refuse(runs, refused)
-                runs = runs[state.open[runs]]
+                runs = runs[table.active[runs]]
             updater = {run: self._updater(run, refused) for run in runs.tolist()}
             together = [run for run in updater if updater[run] is self._by_products]
             alone = [run for run in updater if updater[run] is not self._by_products]
@@ -151,17 +153,21 @@ class Engine:
                 self._close(run)
 
     def _updater(self, run: int, refused: Mapping[int, Ints]) -> Updater:
-        """The fastest way to make the next update of a run."""
-        products, distances, state = self._by_products, self._by_distances, self._runs
+        """The fastest way to make the next server step of a run."""
+        products, distances, table = self._by_products, self._by_distances, self._runs
         # Weights are those of all client updates, so none may be left out.
-        if products is not None and products.takes[run] and not len(refused.get(run, NOBODY)):
+        if (
+            products is not None
+            and products.supports[run]
+            and not len(refused.get(run, NO_INDICES))
+        ):
             return products
-        if distances is not None and state.aggregators[run].by_distances:
-            return self._one_by_one if state.any_non_finite else distances
+        if distances is not None and table.aggregators[run].by_distances:
+            return self._one_by_one if table.any_non_finite else distances
         return self._one_by_one
 
     def _advance(self, new: Sequence[NewVersions], refused: Mapping[int, Ints]) -> None:
-        """Free what the updates have used, and let jobs begin from the new versions."""
+        """Free what the server steps have used, and let jobs begin from the new versions."""
         self._dispatcher.use(np.concatenate([versions.jobs for versions in new]))
         self._runs.advance(new, refused)
         self._dispatcher.dispatch(new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.aggregation.aggregator import NOBODY, Aggregator
+from favano.aggregation.aggregator import NO_INDICES, Aggregator
 from favano.methods import State
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Mask
@@ -38,7 +38,7 @@ class JobTable:
         for name, kind in JobTable.__annotations__.items():
             dtype = {"Ints": np.int64, "Floats": np.float64, "Mask": np.bool_}[kind]
             setattr(self, name, np.empty(self._room, dtype=dtype))
-        self._numbers: list[Ints] = [NOBODY] * runs  # of each run's jobs
+        self._numbers: list[Ints] = [NO_INDICES] * runs  # of each run's jobs
 
     def add(self, number: int, run: Aggregator[State], first_client: int) -> None:
         """Add the jobs of a run that are known by now and not in the table yet."""
@@ -66,7 +66,7 @@ class JobTable:
 
     def forget(self, run: int) -> None:
         """Drop the numbers of a run that has ended."""
-        self._numbers[run] = NOBODY
+        self._numbers[run] = NO_INDICES
 
     def _reserve(self, rows: int) -> None:
         """Provide room for so many more jobs."""

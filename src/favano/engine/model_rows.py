@@ -50,7 +50,7 @@ class ModelRows:
         if self._count < rows:
             self._grow(rows - self._count)
 
-    def keep(self, models: Stack) -> Ints:
+    def store(self, models: Stack) -> Ints:
         """Copy the models into free rows, with one reference each; returns the row numbers."""
         self.reserve(len(models))
         left = self._count - len(models)
@@ -84,7 +84,7 @@ class ModelRows:
         """One model; a view, and always the same object."""
         return self._views[number]
 
-    def refer(self, rows: Ints) -> None:
+    def retain(self, rows: Ints) -> None:
         """Add a reference to each of these rows; a row may be named more than once."""
         np.add.at(self._references, rows, 1)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from favano.aggregation.aggregator import NOBODY, Aggregator, Update
+from favano.aggregation.aggregator import NO_INDICES, Aggregator, Update
 from favano.aggregation.snapshot import Held, ResumePoint, Snapshot, Waiting
 from favano.engine.server_version import NOTHING, LiveModels, ServerVersion
 from favano.engine.spread import ModelSpread, spread_of
@@ -52,7 +52,7 @@ class PlainLoop:
         else:
             self._resume(run.resume_point)
             run.resume_point = None
-        yield ServerVersion(run.version, self._server, NOBODY, self, self.snapshot)
+        yield ServerVersion(run.version, self._server, NO_INDICES, self, self.snapshot)
         while not run.over:
             jobs = run.timeline.jobs(run.version + 1)
             work = run.work(jobs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.aggregation.aggregator import NOBODY
+from favano.aggregation.aggregator import NO_INDICES
 from favano.engine.job_table import JobTable
 from favano.types import Floats, Ints
 
@@ -19,7 +19,7 @@ class ReadyJobs:
 
     def __init__(self, table: JobTable) -> None:
         self._table = table
-        self._front, self._due = NOBODY, np.empty(0)  # sorted jobs, and when they are due
+        self._front, self._due = NO_INDICES, np.empty(0)  # sorted jobs, and when they are due
         self._behind: list[Ints] = []
 
     def add(self, jobs: Ints) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.aggregation.aggregator import NOBODY
+from favano.aggregation.aggregator import NO_INDICES
 from favano.aggregation.snapshot import Snapshot, Waiting
 from favano.engine.client_models import ClientModelsOfRun
 from favano.engine.dispatcher import Dispatcher
@@ -54,7 +54,11 @@ class Reporter:
     """
 
     def __init__(self, runs: RunTable, dispatcher: Dispatcher, scoring: Scoring | None) -> None:
-        self._runs, self._within_memory, self._scoring = runs, dispatcher.within_memory, scoring
+        self._runs, self._within_memory, self._scoring = (
+            runs,
+            dispatcher.retry_with_fewer_lanes,
+            scoring,
+        )
         self._pending: dict[int, Ints] = {}  # runs with a version to report, and refused clients
         count = len(runs.aggregators)
         self._reports = np.zeros(count, dtype=np.int64)  # so far, of each run
@@ -62,7 +66,7 @@ class Reporter:
         self._used_steps = np.zeros(count, dtype=np.int64)  # local steps since then
         self._steps_done = StepsDone(0, perf_counter())  # that were not reported yet
 
-    def add_steps(self, done: StepsDone) -> None:
+    def add_local_steps(self, done: StepsDone) -> None:
         """Lanes have made local steps."""
         self._steps_done = StepsDone(self._steps_done.steps + done.steps, done.at)
 
@@ -70,7 +74,7 @@ class Reporter:
         """Runs have new versions, for which updates of some clients were refused."""
         table, jobs = self._runs.jobs, np.concatenate([versions.jobs for versions in new])
         np.add.at(self._used_steps, table.run[jobs], table.steps[jobs])
-        self._pending |= {versions.run: refused.get(versions.run, NOBODY) for versions in new}
+        self._pending |= {versions.run: refused.get(versions.run, NO_INDICES) for versions in new}
 
     def waits_for(self, runs: Ints) -> bool:
         """Whether any of these runs has a version that was not reported."""

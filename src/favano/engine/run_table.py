@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.aggregation.aggregator import NOBODY, Aggregator
+from favano.aggregation.aggregator import NO_INDICES, Aggregator
 from favano.engine.client_models import ClientModels
 from favano.engine.job_table import JobTable
 from favano.engine.model_rows import ModelRows
@@ -40,11 +40,11 @@ class RunTable:
         self.models = ModelRows(aggregators[0].initial)
         self.jobs = JobTable(runs)
         self.clients = ClientModels(self.models, [run.schedule.clients for run in aggregators])
-        self.open = np.zeros(runs, dtype=np.bool_)
+        self.active = np.zeros(runs, dtype=np.bool_)
         self.version = np.full(runs, -1)
         self.server = np.full(runs, -1)  # row of the server model
         # Both follow from the timeline, and are kept since every round looks at all runs.
-        self.next_jobs: list[Ints] = [NOBODY] * runs  # of the next update
+        self.next_jobs: list[Ints] = [NO_INDICES] * runs  # of the next update
         self.missing = np.zeros(runs, dtype=np.int64)  # unfinished jobs among them
         # Screening costs a look at every update, so it begins with the first that needs it.
         self.any_non_finite = False  # whether any client update of any run was not finite
@@ -90,4 +90,4 @@ class RunTable:
         self.models.release(np.concatenate([start[start >= 0], end[end >= 0], [self.server[run]]]))
         self.clients.close(run)
         self.jobs.forget(run)
-        self.open[run] = False
+        self.active[run] = False

@@ -41,7 +41,7 @@ class OneByOne:
     """Updates as the method makes them, any method's."""
 
     def __init__(self, runs: RunTable, dispatcher: Dispatcher) -> None:
-        self._runs, self._within_memory = runs, dispatcher.within_memory
+        self._runs, self._within_memory = runs, dispatcher.retry_with_fewer_lanes
 
     def update(self, runs: Sequence[int]) -> list[NewVersions]:
         """The next version of each run."""
@@ -60,7 +60,7 @@ class OneByOne:
         update = self._within_memory(aggregate)
         if update.own is not None:
             clients.keep_own(clients.first[run] + update.clients, update.own)
-        return NewVersions(run, jobs, models.keep(update.server[None]))
+        return NewVersions(run, jobs, models.store(update.server[None]))
 
 
 class ByDistances:
@@ -73,7 +73,7 @@ class ByDistances:
     """
 
     def __init__(self, runs: RunTable, dispatcher: Dispatcher, due: Due) -> None:
-        self._runs, self._within_memory, self._due = runs, dispatcher.within_memory, due
+        self._runs, self._within_memory, self._due = runs, dispatcher.retry_with_fewer_lanes, due
 
     def update(self, runs: Sequence[int]) -> list[NewVersions]:
         """The next versions of each run, as long as their jobs are finished."""
@@ -98,7 +98,7 @@ class ByDistances:
         used, weights = walk(aggregator, jobs, inner, partial(self._due, run))
         mixed = partial(products.weighted, models, weights[:, None], state.layout)
         (servers,) = self._within_memory(mixed)
-        return NewVersions(run, numbers[np.concatenate(used)], state.models.keep(servers))
+        return NewVersions(run, numbers[np.concatenate(used)], state.models.store(servers))
 
 
 def walk(
@@ -147,8 +147,8 @@ class ByProducts:
     """
 
     def __init__(self, runs: RunTable, dispatcher: Dispatcher, due: Due | None) -> None:
-        self._runs, self._within_memory, self._due = runs, dispatcher.within_memory, due
-        self.takes = np.array([run.linear for run in runs.aggregators])  # (R,)
+        self._runs, self._within_memory, self._due = runs, dispatcher.retry_with_fewer_lanes, due
+        self.supports = np.array([run.linear for run in runs.aggregators])  # (R,)
         buffers = runs.layout.buffers > 0
         self._caches = [WeightCache(run.method, with_buffers=buffers) for run in runs.aggregators]
         # By run, with the version they follow: state after each of its next updates, and weights.
@@ -158,7 +158,7 @@ class ByProducts:
 
     def prepare(self) -> None:
         """Compute the weights of all next updates, while the lanes are busy."""
-        for run in np.flatnonzero(self._runs.open & self.takes).tolist():
+        for run in np.flatnonzero(self._runs.active & self.supports).tolist():
             self._weights(run)
 
     def update(self, runs: Sequence[int]) -> list[NewVersions]:
@@ -197,7 +197,7 @@ class ByProducts:
             clients = [state.jobs.client[state.next_jobs[runs[at]]] for at in places.tolist()]
             state.clients.keep_own(np.concatenate(clients), models)
         ends = np.cumsum([len(chain) for chain in chains])[:-1]
-        kept = np.split(state.models.keep(servers), ends)
+        kept = np.split(state.models.store(servers), ends)
         return [NewVersions(run, jobs[run], new) for run, new in zip(runs, kept, strict=True)]
 
     def _weights(self, run: int) -> list[tuple[State, AggregationWeights]]:
