@@ -177,7 +177,7 @@ def test_a_plan_counts_what_clients_keep_and_leaves_the_audit_out() -> None:
 def test_a_momentum_without_effect_is_refused() -> None:
     keys: Keys = {**KEYS, "momentum": 0.9}
     single: Keys = {**keys, "local_steps": 1}
-    rule = "momentum=0.9: has no effect in jobs of one step; need optimiser_state=kept, or leave "
+    rule = "momentum=0.9: has no effect in jobs of one step; need optimiser_state=kept, or remove "
     with pytest.raises(BadInput, match=rule):
         favano.simulate("asyncsgd", problem(), FLEET, momentum=0.9, horizon=150)
     with pytest.raises(BadInput, match=rule):
