@@ -58,12 +58,13 @@ class WeightCache:
         k = len(updates.client)
         if not k:
             return state, UNCHANGED
-        reads, watched = self._reads.get(k, ()), _Watched(updates)
+        reads = self._reads.get(k, ())
         if reads is None:
-            return self._applied(state, watched, k)
+            return self._applied(state, _Watched(updates), k)
         key = (k, *[np.asarray(getattr(updates, name)).tobytes() for name in reads])
         if (known := self._kept.get(key)) is not None:
             return state, known
+        watched = _Watched(updates)
         after, weights = self._applied(state, watched, k)
         repeats = not watched.read or (k == 1 and "version" not in watched.read)
         if not isinstance(state, ModelState) or not repeats or len(self._kept) > _MOST:
