@@ -93,7 +93,7 @@ ALLOWED = {
         "planning", "results", "run",
     },
     "studies": {
-        "types", "errors", "options", "records", "schedule", "theory", "methods", "data",
+        "types", "errors", "notices", "options", "records", "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "results", "run",
     },
     "cli": {

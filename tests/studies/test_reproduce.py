@@ -42,7 +42,9 @@ class Counter:
         pass
 
 
-def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
+def test_a_second_call_makes_only_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second, third = Counter(), Counter(), Counter()
     reproduce_small(tmp_path, Request(seeds=1), first)
     kept = {path: path.read_bytes() for path in (tmp_path / "runs").glob("*/*")}
@@ -55,6 +57,10 @@ def test_a_second_call_makes_only_what_is_missing(tmp_path: Path) -> None:
     assert second.steps > 0
     reproduce_small(tmp_path, Request(seeds=2), third)
     assert third.steps == 0
+    assert not caplog.messages
+    (tmp_path / "runs" / "0123.json").write_text("{}")
+    reproduce_small(tmp_path, Request(seeds=2), third)
+    assert caplog.messages == ["files of an earlier release in runs are not read: 1"]
     entries = ledger(tmp_path / "small" / "runs.csv")
     assert [entry.status for entry in entries] == ["complete"] * 8
     assert [entry.seed for entry in entries] == [0, 1] * 4

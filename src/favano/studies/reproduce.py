@@ -12,6 +12,8 @@ from typing import Protocol
 
 from favano.data import NAMES, find, is_natural
 from favano.errors import require
+from favano.notices import notice
+from favano.records.folder import RUNS_FOLDER
 from favano.records.ledger import RUNS, TUNING
 from favano.results import Result, check_writable
 from favano.run.backend import THIS_MACHINE, Place, RunTogether
@@ -167,6 +169,8 @@ class _RunMaker:
         With fewer runs at a time lanes are less busy, but results are kept sooner.
         """
         missing = still_to_make(runs, self.archive)
+        if old := len(list(self.archive.out.glob(f"{RUNS_FOLDER}/*.json"))):
+            notice(f"files of an earlier release in {RUNS_FOLDER} are not read: {old}")
         self.watcher.beginning(len(missing), len({run.digest for run in runs}) - len(missing))
         for pool in _pools(missing):
             first = pool[0].spec
