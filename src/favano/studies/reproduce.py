@@ -68,6 +68,8 @@ def reproduce(
     """
     require(at_once is None or at_once >= 1, "at_once", at_once, "need 1 or more")
     archive = Archive(out)
+    if old := len(list(out.glob(f"{RUNS_FOLDER}/*.json"))):
+        notice(f"files of an earlier release in {RUNS_FOLDER} are not read: {old}")
     asked = {experiment.name: request.parts(experiment) for experiment in experiments}
     every = [run for part in asked.values() for runs in part.values() for run in runs]
     check_all(still_to_make(every, archive), out, data_dir, place)
@@ -169,8 +171,6 @@ class _RunMaker:
         With fewer runs at a time lanes are less busy, but results are kept sooner.
         """
         missing = still_to_make(runs, self.archive)
-        if old := len(list(self.archive.out.glob(f"{RUNS_FOLDER}/*.json"))):
-            notice(f"files of an earlier release in {RUNS_FOLDER} are not read: {old}")
         self.watcher.beginning(len(missing), len({run.digest for run in runs}) - len(missing))
         for pool in _pools(missing):
             first = pool[0].spec
