@@ -291,7 +291,7 @@ def test_other_machines_need_keys(tmp_path: Path) -> None:
     assert "need keys (favano keys), or insecure, with which whoever reaches the port can read" in (
         str(told.exception)
     )
-    with pytest.raises(BadInput, match="requires no keys"):
+    with pytest.raises(BadInput, match="is for servers without keys"):
         SuperLink(tmp_path, keys=tmp_path, insecure=True)
 
 
