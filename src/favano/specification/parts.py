@@ -74,8 +74,7 @@ class ProblemPart(Options):
     dataset: str = option("digits", f"{', '.join(NAMES)} or a folder")
     split: Annotated[str, AfterValidator(_checked_split)] | None = option(
         None,
-        "iid, two-class, two-class-free, two-class-trim, shards:N, dirichlet:A, column:NAME or "
-        "file:PATH",
+        "iid, two-class, shards:N, dirichlet:A, column:NAME or file:PATH; more in docs/data.md",
         otherwise=BY_DATA_SET,
     )
     model: str | None = option(
@@ -164,7 +163,8 @@ class TrainingPart(Options):
     )
     rate_decay: bool = option(False, "half the rate from 60 % of the time, a tenth from 80 %")
     rate_schedule: RateRule = option(
-        "constant", "constant, linear[:END], cosine[:END], or steps:FACTOR:AT[:AT...]"
+        "constant",
+        "constant, linear[:LAST_FACTOR], cosine[:LAST_FACTOR], or steps:FACTOR:FRACTION[:FRACTION...]",
     )
     rate_over: RateOver = option("time", "schedule by time, or by each client's own steps")
     rate_length: PositiveTime | None = option(
