@@ -95,7 +95,7 @@ class ClusterLost(RuntimeError):
 def require(condition: bool, name: str, value: object, rule: str) -> None:
     """Refuse `value` with one sentence unless `condition` holds.
 
-    >>> need(3 <= 2, "selected", 3, "need 1..clients (2)")
+    >>> require(3 <= 2, "selected", 3, "need 1..clients (2)")
     Traceback (most recent call last):
     favano.errors.BadInput: selected=3: need 1..clients (2)
     """
@@ -106,7 +106,7 @@ def require(condition: bool, name: str, value: object, rule: str) -> None:
 def format_error(error: Exception) -> str:
     """An error of a user's function in one line.
 
-    >>> said(RuntimeError("no such thing\\nat all")), said(AssertionError())
+    >>> format_error(RuntimeError("no such thing\\nat all")), format_error(AssertionError())
     ('RuntimeError: no such thing', 'AssertionError')
     """
     kind, line = type(error).__name__, str(error).partition("\n")[0]

@@ -27,7 +27,10 @@ def test_preprocessing_is_the_papers() -> None:
 
 
 def test_what_normalise_does_to_each_data_set_is_documented() -> None:
-    assert options_of(ProblemPart)["normalise"].text == "images with mean 0 and deviation 1"
+    assert (
+        options_of(ProblemPart)["normalise"].text
+        == "scale images to mean 0 and standard deviation 1"
+    )
     documented = DOCUMENTED.read_text(encoding="utf-8")
     said = documented[documented.index("**`--normalise`**") : documented.index("## Limits")]
     for name, known in KNOWN.items():

@@ -22,7 +22,7 @@ def class_blocks(classes: int, clients: int, seed: int) -> Ints:
     With an odd number of classes, every second order begins with the second class of a pair. If
     both classes of this pair would be the same, the first two classes of the order are swapped.
 
-    >>> pairs = deal_blocks(10, 5, seed=0)
+    >>> pairs = class_blocks(10, 5, seed=0)
     >>> sorted(pairs.ravel().tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """

@@ -4,7 +4,7 @@ A *job* is the local training of one client from one start model, a *lane* train
 The schedule is known in advance, so lanes need not wait for each server step. They train the ready
 jobs whose server steps come first, over all runs; whenever some are finished, all server steps are
 made whose client updates are in. So long jobs are trained beside short ones, and jobs of later
-server steps fill lanes that would be idle. Models are rows of one tensor; here they are numbers.
+server steps fill lanes that would be idle. Models are rows of one tensor; here, row indices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Engine:
         lanes: train the jobs; each is told the number of its run.
         products: make server steps of linear methods as products of weights and models, those of
             all runs together; equal up to rounding.
-        scoring: evaluates server versions, those of several runs together.
+        scoring: evaluates server versions, those of several runs together; it says at which an
+            evaluation is due.
         rows: number of models to reserve memory for.
     """
 
@@ -54,7 +55,8 @@ class Engine:
         due = None if scoring is None else scoring.due
         self._one_by_one = OneByOne(table, dispatcher)
         self._by_products = ByProducts(table, dispatcher, due) if products else None
-        # It makes several server steps at once: only if nobody asks for the versions between.
+        # For weights that depend on distances between models. It makes several server steps at
+        # once: only if nobody asks for the versions between.
         self._by_distances = ByDistances(table, dispatcher, due) if products and due else None
 
     @property

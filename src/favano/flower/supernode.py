@@ -71,7 +71,7 @@ def supernode_command(address: str, share: DataPartition, stock: Stock, *, port:
 def node_config(share: DataPartition, more: Mapping[str, object]) -> str:
     """A share, and other values by name, as `flower-supernode --node-config` takes them.
 
-    >>> node_config(Share(0, 4, split="iid"), {"pace": 0.5})
+    >>> node_config(DataPartition(0, 4, split="iid"), {"pace": 0.5})
     'partition-id=0 num-partitions=4 dataset="digits" split="iid" seed=0 pace=0.5'
     """
     values = {name: getattr(share, name) for name in share.__dataclass_fields__}

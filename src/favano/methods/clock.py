@@ -16,12 +16,13 @@ class ServerClock(Options):
     waiting_time: Time = option(4.0, "time between two communications", symbol="V")
     interaction_time: Time = option(3.0, "time of a communication", symbol="I")
     interruption: Interruption = option(
-        "redraw", "polling methods: an interrupted step is drawn anew, resumed, or repeated"
+        "redraw",
+        "polling methods (favano, quafl): an interrupted step is drawn anew, resumed or repeated",
     )
     starts_at_zero: bool = option(False, "polling methods: first contact at time 0")
     idle_in_interaction: bool = option(False, "polling methods: clients idle during communications")
     strict_ties: bool = option(False, "polling methods: a step that ends at a contact is lost")
-    overrun: bool = option(False, "polling methods: with the first contact past the horizon")
+    overrun: bool = option(False, "polling methods: also the first contact past the horizon")
     step_count: StepCount = option(
         "durations", "polling methods: steps by durations, or drawn as in the paper's text"
     )

@@ -51,7 +51,7 @@ class Favano(Method[FavanoState]):
 
     reweight: Reweight = option(
         "stochastic",
-        "divide deltas by steps made, or expected",
+        "divide deltas by the steps made, or by those expected",
         symbol="alpha",
         source="the paper's runs",
     )

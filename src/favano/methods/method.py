@@ -37,7 +37,7 @@ class ClientUpdates:
 
     Args:
         client: (k,) numbers of the clients, 0..n-1.
-        steps: (k,) local steps made, X.
+        steps: (k,) local steps made, X = min(E, K).
         staleness: (k,) server steps made since the client's start model.
         rate: (k,) step size of the local steps.
         version: number of server steps made before this one.
@@ -171,7 +171,7 @@ class Method(Options, ABC, Generic[S]):
         """Models from which these k clients continue, (k, P); None: from the new w_t.
 
         Args:
-            server: (P,) w_{t-1}; (k, P) behind a codec, where each client decodes its own.
+            server: (P,) w_{t-1}; (k, P) if messages are compressed, as each client decodes it.
             own: (k, P) the clients' models at the end of their jobs.
         """
         return None
@@ -253,7 +253,7 @@ class Method(Options, ABC, Generic[S]):
         return bound
 
     def job_rates(self, schedule: Schedule) -> Floats:
-        """The factors of `rates`; raises BadInput if they are none."""
+        """The factors of `rates`; raises BadInput if they are not valid."""
         with self.hook("rates"):
             factors: object = self.rates(schedule)
         shape = (len(schedule.client),)

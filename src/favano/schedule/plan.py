@@ -34,7 +34,7 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
     For an adaptive policy this is a forecast in which all jobs keep their first length.
 
     >>> from favano.timing import two_speeds
-    >>> plan(Poll(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
+    >>> plan(Polling(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
     714
     """
     if isinstance(policy, Polling | Rounds):

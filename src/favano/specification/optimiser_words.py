@@ -13,9 +13,9 @@ def describe_optimiser(spec: Spec) -> str | None:
     """How clients and server make their steps; None for plain SGD of a constant rate.
 
     >>> from favano.specification.spec import make_spec
-    >>> optimiser_words(make_spec({"momentum": 0.9, "clip": 1, "rate_schedule": "cosine"}))
+    >>> describe_optimiser(make_spec({"momentum": 0.9, "clip": 1, "rate_schedule": "cosine"}))
     'SGD, momentum 0.9, gradients clipped at 1, rate schedule cosine'
-    >>> optimiser_words(make_spec({"algorithm": "fedavg", "server_optimiser": "yogi"}))
+    >>> describe_optimiser(make_spec({"algorithm": "fedavg", "server_optimiser": "yogi"}))
     'SGD, on the server yogi:rate=0.01:momentum=0.9:epsilon=0.001:beta2=0.99'
     """
     training, optimiser = spec.training, spec.training.local_optimiser

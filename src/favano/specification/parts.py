@@ -164,7 +164,8 @@ class TrainingPart(Options):
     rate_decay: bool = option(False, "half the rate from 60 % of the time, a tenth from 80 %")
     rate_schedule: RateRule = option(
         "constant",
-        "constant, linear[:LAST_FACTOR], cosine[:LAST_FACTOR], or steps:FACTOR:FRACTION[:FRACTION...]",
+        "constant, linear[:LAST_FACTOR], cosine[:LAST_FACTOR], or "
+        "steps:FACTOR:FRACTION[:FRACTION...]",
     )
     rate_over: RateOver = option("time", "schedule by time, or by each client's own steps")
     rate_length: PositiveTime | None = option(

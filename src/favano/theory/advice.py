@@ -86,7 +86,7 @@ class Estimates:
 def estimates_of(problem: TheoryProblem) -> Estimates:
     """Constants that are known exactly.
 
-    >>> estimates_of(Problem(smoothness=3.0)).smoothness.high
+    >>> estimates_of(TheoryProblem(smoothness=3.0)).smoothness.high
     3.0
     """
     return Estimates(**{name: known(value) for name, value in asdict(problem).items()})
@@ -149,8 +149,8 @@ def advise(
     """The candidate with the shortest time to the target, from a grid around the policy.
 
     >>> from favano.timing import two_speeds
-    >>> policy = Poll(selected=6, local_steps=20)
-    >>> found = advise(policy, two_speeds(30), estimates_of(Problem()), target=0.1)
+    >>> policy = Polling(selected=6, local_steps=20)
+    >>> found = advise(policy, two_speeds(30), estimates_of(TheoryProblem()), target=0.1)
     >>> found.time <= found.present_time, found.agreement
     (True, 1.0)
     """

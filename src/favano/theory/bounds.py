@@ -50,8 +50,8 @@ class Descent(NamedTuple):
 def printed_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansion:
     """The terms of Theorem 1 as printed: no K^2 terms, and 5600 for 2 * 2880.
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> printed_expansion(unit, Problem())
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> printed_expansion(unit, TheoryProblem())
     Expansion(r0=4.0, linear=4.5, quadratic=6320.0)
     """
     n, s = setting.clients, setting.selected
@@ -69,8 +69,8 @@ def full_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansion:
         2(n+1)F / (T s eta) + (L s / (n+1)) (sigma^2 a + 8 b G^2) eta
         + [8 L^2 K^2 (sigma^2 + 4 G^2) + L^2 s^2 (720 sigma^2 a + 5760 b G^2)] eta^2
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> full_expansion(unit, Problem()).quadratic
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> full_expansion(unit, TheoryProblem()).quadratic
     6520.0
     """
     printed = printed_expansion(setting, problem)
@@ -85,8 +85,8 @@ def bound_short(
 ) -> float:
     """Theorem 1 as printed.
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> round(bound_short(unit, Problem(), rate=0.01, rounds=1000), 3)
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> round(bound_short(unit, TheoryProblem(), rate=0.01, rounds=1000), 3)
     1.077
     """
     return printed_expansion(setting, problem).at(rate, rounds)
@@ -95,8 +95,8 @@ def bound_short(
 def bound_full(setting: TheorySetting, problem: TheoryProblem, rate: float, rounds: float) -> float:
     """Theorem 1 corrected; holds for learning rates up to `largest_rate`.
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> round(bound_full(unit, Problem(), rate=0.01, rounds=1000), 3)
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> round(bound_full(unit, TheoryProblem(), rate=0.01, rounds=1000), 3)
     1.097
     """
     return full_expansion(setting, problem).at(rate, rounds)
@@ -105,8 +105,9 @@ def bound_full(setting: TheorySetting, problem: TheoryProblem, rate: float, roun
 def descent(setting: TheorySetting, problem: TheoryProblem, rate: float) -> Descent:
     """The constants c_i, d_i of the proof, with the corrected contraction and no rounding.
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> descent(unit, Problem(), rate=1e-3).margin > 0, descent(unit, Problem(), rate=0.2).margin
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> problem = TheoryProblem()
+    >>> descent(unit, problem, rate=1e-3).margin > 0, descent(unit, problem, rate=0.2).margin
     (True, -inf)
     """
     check_rate(rate)
@@ -133,10 +134,10 @@ def bound_assembled(
 
     Infinite where the proof does not apply: eta > 1/(4 L K^2), no contraction, or no descent.
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> round(bound_assembled(unit, Problem(), rate=0.001, rounds=1000), 3)
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> round(bound_assembled(unit, TheoryProblem(), rate=0.001, rounds=1000), 3)
     2.68
-    >>> bound_assembled(unit, Problem(), rate=0.5, rounds=1000)
+    >>> bound_assembled(unit, TheoryProblem(), rate=0.5, rounds=1000)
     inf
     """
     check_rounds(rounds)

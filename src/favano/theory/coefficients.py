@@ -56,7 +56,7 @@ def setting(
     """FAVANO with this policy on this fleet, as Theorem 1 sees it.
 
     >>> from favano.timing import two_speeds
-    >>> found = setting(Poll(selected=20, local_steps=20), two_speeds(100), "stochastic")
+    >>> found = setting(Polling(selected=20, local_steps=20), two_speeds(100), "stochastic")
     >>> round(found.mean_a, 4), round(found.b, 4)
     (0.3391, 1.3502)
     """
@@ -71,7 +71,7 @@ def setting_of(
     >>> import numpy as np
     >>> laws = [ClassLaw(np.arange(3), StepCount(np.array([0.0, 1.0])))]
     >>> setting_of(laws, 2, "stochastic")
-    Setting(clients=3, selected=2, local_steps=1, mean_a=2.0, b=1.0)
+    TheorySetting(clients=3, selected=2, local_steps=1, mean_a=2.0, b=1.0)
     """
     each = [(len(members), coefficients(law, rule, form)) for members, law in laws]
     clients = sum(count for count, _ in each)

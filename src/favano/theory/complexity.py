@@ -148,8 +148,8 @@ def rounds_to_target(
           / eps^(3/2)
         + 6 ((n+1)/s) F / (eta_max eps)
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
-    >>> rounds_to_target(unit, Problem(), target=1.0).second
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=1, mean_a=1.0, b=1.0)
+    >>> rounds_to_target(unit, TheoryProblem(), target=1.0).second
     648.0
     """
     return lemma_rounds(full_expansion(setting, problem), largest_rate(setting, problem), target)
@@ -167,8 +167,8 @@ def corollary(
     The paper prints F L^2 and L^2 K^2 G^2 in the middle, whose units disagree, and n F B^2 K L b
     at the end, from a learning rate that its proof does not allow (docs/errata.md, 12 and 14).
 
-    >>> unit = Setting(clients=1, selected=1, local_steps=3, mean_a=1.0, b=1.0)
-    >>> [corollary(unit, Problem(), 1.0, form).first for form in ("corrected", "printed")]
+    >>> unit = TheorySetting(clients=1, selected=1, local_steps=3, mean_a=1.0, b=1.0)
+    >>> [corollary(unit, TheoryProblem(), 1.0, form).first for form in ("corrected", "printed")]
     [9.0, 3.0]
     """
     check_target(target)

@@ -23,8 +23,8 @@ def proof_conditions(setting: TheorySetting, problem: TheoryProblem) -> tuple[Co
     Theorem 1 states only the last. It implies the first only if 5 B^2 b s >= K, and it does not
     give the descent it is used for if K < 6 (docs/errata.md, 12).
 
-    >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
-    >>> [f"{each.limit:.3g}" for each in proof_conditions(example, Problem())]
+    >>> example = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
+    >>> [f"{each.limit:.3g}" for each in proof_conditions(example, TheoryProblem())]
     ['0.000625', '0.025', '0.0025', '2.52', '0.000125']
     """
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
@@ -46,8 +46,8 @@ def sufficient_conditions(setting: TheorySetting, problem: TheoryProblem) -> tup
     The first three use 1/8, 1/16 and 1/16 of the available quarter to give D >= s eta / (2(n+1)).
     The first also gives rho >= 1/(5n), since 48 s^2 L^2 b eta^2 <= 48/152^2 < 1/20.
 
-    >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
-    >>> [f"{each.limit:.3g}" for each in sufficient_conditions(example, Problem())]
+    >>> example = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
+    >>> [f"{each.limit:.3g}" for each in sufficient_conditions(example, TheoryProblem())]
     ['0.000329', '0.00313', '0.0789', '0.000625', '0.0025']
     """
     n, s, steps, b = setting.clients, setting.selected, setting.local_steps, setting.b
@@ -67,8 +67,8 @@ def largest_rate(
 ) -> float:
     """The largest learning rate for which the theorem holds (`printed`: is claimed to hold).
 
-    >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.3502)
-    >>> f"{largest_rate(example, Problem(), 'printed'):.2e}"
+    >>> example = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.3502)
+    >>> f"{largest_rate(example, TheoryProblem(), 'printed'):.2e}"
     '9.26e-05'
     """
     if form == "printed":
@@ -79,9 +79,9 @@ def largest_rate(
 def descent_ratio(setting: TheorySetting, problem: TheoryProblem, rate: float) -> float:
     """D / (s eta / (2(n+1))) with the paper's rounded c1 and d1; the theorem needs at least 1.
 
-    >>> example = Setting(clients=100, selected=20, local_steps=5, mean_a=0.34, b=1.0)
-    >>> rate = largest_rate(example, Problem(), "printed")
-    >>> round(descent_ratio(example, Problem(), rate), 2)
+    >>> example = TheorySetting(clients=100, selected=20, local_steps=5, mean_a=0.34, b=1.0)
+    >>> rate = largest_rate(example, TheoryProblem(), "printed")
+    >>> round(descent_ratio(example, TheoryProblem(), rate), 2)
     0.92
     """
     check_rate(rate)

@@ -133,12 +133,13 @@ def verdict(groups: Sequence[ShareEstimate], *, enough: bool = True) -> str:
     Nothing is judged if the clients that it is about are not `enough`.
 
     >>> fast, slow = (11, 0.671, 0.65, 0.69, 0.11), (89, 0.329, 0.31, 0.35, 0.89)
-    >>> verdict([Share("fast", *fast), Share("slow", *slow)])
+    >>> verdict([ShareEstimate("fast", *fast), ShareEstimate("slow", *slow)])
     'favours fast clients: 67.1 % of the model [65.0, 69.0] is theirs, fair is 11.0 %'
     >>> fast, slow = (5, 0.51, 0.48, 0.54, 0.5), (5, 0.49, 0.46, 0.52, 0.5)
-    >>> verdict([Share("fast", *fast), Share("slow", *slow)])
+    >>> verdict([ShareEstimate("fast", *fast), ShareEstimate("slow", *slow)])
     'shows no significant bias: fast clients have 51.0 % [48.0, 54.0], fair is 50.0 %'
-    >>> verdict([Share("fast", 5, 0.6, 0.0, 1.0, 0.5), Share("slow", 5, 0.4, 0.0, 1.0, 0.5)])
+    >>> fast, slow = (5, 0.6, 0.0, 1.0, 0.5), (5, 0.4, 0.0, 1.0, 0.5)
+    >>> verdict([ShareEstimate("fast", *fast), ShareEstimate("slow", *slow)])
     'shows too little to judge: fast clients have 60.0 % [0.0, 100.0], fair is 50.0 %'
     """
     if len(groups) == 1:

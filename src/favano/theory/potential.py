@@ -56,8 +56,8 @@ def contraction(
 
     The paper replaces rho by 1/(5n) (Lemma "potential"), which needs eta <= `contraction_limit`.
 
-    >>> example = Setting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
-    >>> round(contraction(example, Problem(), rate=1e-4), 4)
+    >>> example = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.35)
+    >>> round(contraction(example, TheoryProblem(), rate=1e-4), 4)
     0.1875
     """
     check_rate(rate)
@@ -71,8 +71,8 @@ def contraction_limit(
 ) -> float:
     """The largest eta with rho >= 1/(5n); 0 if there is none, as for s = n and printed kappa.
 
-    >>> example = Setting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)
-    >>> contraction_limit(example, Problem(), "printed")
+    >>> example = TheorySetting(clients=100, selected=100, local_steps=20, mean_a=0.34, b=1.35)
+    >>> contraction_limit(example, TheoryProblem(), "printed")
     0.0
     """
     spare = setting.clients * kappa(setting.clients, setting.selected, form) - 0.2
@@ -95,8 +95,8 @@ def next_potential(
 
     The printed statement has 1/(5n) for rho and no sigma^2 before a (docs/errata.md, 7 and 8).
 
-    >>> example = Setting(clients=10, selected=2, local_steps=1, mean_a=1.0, b=1.0)
-    >>> round(next_potential(example, Problem(), 0.01, potential=0.0, gradient=0.0), 6)
+    >>> example = TheorySetting(clients=10, selected=2, local_steps=1, mean_a=1.0, b=1.0)
+    >>> round(next_potential(example, TheoryProblem(), 0.01, potential=0.0, gradient=0.0), 6)
     0.0108
     """
     rho = contraction(setting, problem, rate)
@@ -112,7 +112,8 @@ def next_potential(
 def noise_level(setting: TheorySetting, problem: TheoryProblem) -> float:
     """sigma^2 (1/n) sum_i a_i + 8 b G^2, a factor of every term of the bound but the first.
 
-    >>> noise_level(Setting(clients=2, selected=1, local_steps=1, mean_a=0.5, b=1.0), Problem())
+    >>> pair = TheorySetting(clients=2, selected=1, local_steps=1, mean_a=0.5, b=1.0)
+    >>> noise_level(pair, TheoryProblem())
     8.5
     """
     return problem.noise**2 * setting.mean_a + 8 * setting.b * problem.dissimilarity**2

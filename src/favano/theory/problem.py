@@ -25,7 +25,7 @@ class TheoryProblem:
 
     In units phi of f and chi of x: F is phi, L phi/chi^2, sigma and G phi/chi, B has none.
 
-    >>> Problem(smoothness=-1)
+    >>> TheoryProblem(smoothness=-1)
     Traceback (most recent call last):
     favano.errors.BadInput: smoothness=-1: need 1e-30..1e30
     """
@@ -48,7 +48,7 @@ class TheorySetting:
 
     `mean_a` is (1/n) sum_i a_i and `b` the largest b_i; `theory.setting` computes them.
 
-    >>> Setting(clients=10, selected=20, local_steps=5, mean_a=0.1, b=1.0)
+    >>> TheorySetting(clients=10, selected=20, local_steps=5, mean_a=0.1, b=1.0)
     Traceback (most recent call last):
     favano.errors.BadInput: selected=20: need 1..clients (10)
     """

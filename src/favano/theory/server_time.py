@@ -49,7 +49,7 @@ def server_time(
         seed: seed of that plan.
 
     >>> from favano.timing import two_speeds
-    >>> round(server_time(Barrier(selected=20, local_steps=20), two_speeds(100)).mean, 1)
+    >>> round(server_time(Rounds(selected=20, local_steps=20), two_speeds(100)).mean, 1)
     417.4
     """
     match policy:

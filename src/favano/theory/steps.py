@@ -97,7 +97,8 @@ def step_count(
 
     Laws without a closed form are convolved on a grid of `resolution` cells per mean step.
 
-    >>> law = step_count(Poll(selected=20, local_steps=20), clients=100, law=Geometric(), mean=16)
+    >>> policy = Polling(selected=20, local_steps=20)
+    >>> law = step_count(policy, clients=100, law=Geometric(), mean=16)
     >>> round(law.p_positive, 6), round(law.mean, 6)
     (0.740627, 2.186981)
     """
@@ -135,7 +136,7 @@ def class_laws(
     """The law of every client's step count, computed once for each distinct speed.
 
     >>> from favano.timing import two_speeds
-    >>> for members, law in class_laws(Poll(selected=20, local_steps=20), two_speeds(100)):
+    >>> for members, law in class_laws(Polling(selected=20, local_steps=20), two_speeds(100)):
     ...     print(len(members), round(law.mean, 4))
     67 12.4929
     33 2.187
@@ -151,7 +152,7 @@ def expected_counts(policy: Policy, fleet: ClientSpeeds) -> tuple[Floats, Floats
     """P(E_i > 0) and E[min(E_i, K)] of every client, the two weights of equation (3).
 
     >>> from favano.timing import two_speeds
-    >>> positive, mean = expected_counts(Poll(selected=20, local_steps=20), two_speeds(100))
+    >>> positive, mean = expected_counts(Polling(selected=20, local_steps=20), two_speeds(100))
     >>> round(float(mean.max()), 4), round(float(positive.min()), 4)
     (12.4929, 0.7406)
     """

@@ -45,8 +45,8 @@ def table_complexity(
     `printed` and `corrected` differ for FedAvg, AsyncSGD and FAVANO, whose printed rows add terms
     of different units or do not follow from the proof (docs/errata.md, 14 to 16).
 
-    >>> unit = Setting(clients=4, selected=2, local_steps=1, mean_a=1.0, b=1.0)
-    >>> table_complexity("fedbuff", unit, Problem(), 1.0).second
+    >>> unit = TheorySetting(clients=4, selected=2, local_steps=1, mean_a=1.0, b=1.0)
+    >>> table_complexity("fedbuff", unit, TheoryProblem(), 1.0).second
     2.0
     """
     check_target(target)

@@ -39,7 +39,7 @@ def expected_windows(policy: Windowed, fleet: ClientSpeeds) -> Floats:
 
     >>> from favano.timing import two_speeds
     >>> fleet = two_speeds(2, fast_fraction=0.5, law=Deterministic())
-    >>> sorted(expected_windows(Window(period=7.0, local_steps=2), fleet).tolist())
+    >>> sorted(expected_windows(Windowed(period=7.0, local_steps=2), fleet).tolist())
     [1.0, 5.0]
     """
     windows = np.empty(fleet.clients)
