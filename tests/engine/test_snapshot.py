@@ -56,7 +56,7 @@ def problem(name: str) -> Problem:
 
 def reread(snapshot: Snapshot, run: Aggregator[State]) -> Snapshot:
     """A copy that shares nothing with the snapshot, as from a file."""
-    kinds = {*KINDS, *named_kinds(run.state)}
+    kinds = {*KINDS, *named_kinds((run.state, run.server_states))}
     copied = unpack(pack(snapshot, kinds), kinds, run.initial)
     assert isinstance(copied, Snapshot)
     return copied
