@@ -70,7 +70,7 @@ def bits(memory: RunMemory, run: Aggregator[State]) -> object:
             return [plain(item) for item in value]
         return value.tobytes() if isinstance(value, np.ndarray) else value
 
-    return plain(pack(memory, {*KINDS, *named_kinds(run.state)}))
+    return plain(pack(memory, {*KINDS, *named_kinds((run.state, run.server_states))}))
 
 
 def in_lanes(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
