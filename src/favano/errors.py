@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -111,3 +113,14 @@ def format_error(error: Exception) -> str:
     """
     kind, line = type(error).__name__, str(error).partition("\n")[0]
     return f"{kind}: {line}" if line else kind
+
+
+@contextmanager
+def in_hook(name: str, value: object, hook: str, *passing: type[Exception]) -> Iterator[None]:
+    """An exception in a user's hook becomes BadInput with its name; `passing` ones do not."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (BadInput, *passing)):
+            raise
+        raise BadInput(name, value, f"{hook} raises {format_error(error)}") from error

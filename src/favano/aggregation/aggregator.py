@@ -174,7 +174,7 @@ class Aggregator(Generic[S]):
         return self.remembered()._replace(beginning=beginning, steps=steps)
 
     def remembered(self) -> RunMemory:
-        """The same without the course of the run."""
+        """The same without the timeline of the run."""
         link = self.link
         return RunMemory(
             beginning="",

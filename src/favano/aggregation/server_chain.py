@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
 from typing import TypeAlias, cast
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput, format_error, require
+from favano.errors import BadInput, in_hook, require
 from favano.methods import ClientUpdates, Method, is_ours
 from favano.methods.arrays import column
 from favano.methods.method import S
@@ -86,16 +86,8 @@ class ServerChain:
         return before + step, tuple(states_after)
 
 
-@contextmanager
-def _hook(transform: AnyTransform, hook: str) -> Iterator[None]:
-    """An error in a hook is the transform's, and names the hook."""
-    try:
-        yield
-    except (BadInput, torch.cuda.OutOfMemoryError):
-        raise
-    except Exception as error:  # of anybody's code
-        rule = f"{hook} raises {format_error(error)}"
-        raise BadInput("server", transform.name, rule) from error
+def _hook(transform: AnyTransform, hook: str) -> AbstractContextManager[None]:
+    return in_hook("server", transform.name, hook, torch.cuda.OutOfMemoryError)
 
 
 def _began(transform: AnyTransform, model: Vector) -> object:

@@ -73,7 +73,7 @@ KINDS = (Snapshot, Held, Waiting, RunMemory, KeptByClients)  # named tuples in a
 
 
 class ResumePoint(NamedTuple):
-    """Where a run goes on: a snapshot, and the jobs of the course whose start models it has."""
+    """Where a run goes on: a snapshot, and the jobs of the timeline whose start models it has."""
 
     snapshot: Snapshot
     jobs: Ints  # numbers of jobs
@@ -81,10 +81,10 @@ class ResumePoint(NamedTuple):
 
 
 def jobs_under_way(timeline: Timeline, snapshot: Snapshot) -> ResumePoint:
-    """Find the jobs under way among those of the course, which may have another horizon.
+    """Find the jobs under way among those of the timeline, which may have another horizon.
 
-    If a course grows, jobs of no use before its horizon were not kept; each client has one job at a
-    time, which starts from what the client holds.
+    If a timeline grows, jobs of no use before its horizon were not kept; each client has one job at
+    a time, which starts from what the client holds.
     """
     known, version, waiting = timeline.known, snapshot.version, snapshot.waiting
     pairs = zip(waiting.client.tolist(), waiting.start_version.tolist(), strict=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
-from favano.errors import BadInput, format_error, require
+from favano.errors import BadInput, in_hook, require
 from favano.methods.arrays import column
 from favano.methods.context import Context
 from favano.options import Options
@@ -264,15 +264,9 @@ class Method(Options, ABC, Generic[S]):
         require(good, "method", self.name, "rates must return finite factors of at least 0")
         return factors
 
-    @contextmanager
-    def hook(self, name: str, *passing: type[Exception]) -> Iterator[None]:
+    def hook(self, name: str, *passing: type[Exception]) -> AbstractContextManager[None]:
         """An exception in a hook becomes BadInput with its name; `passing` ones do not."""
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, (BadInput, *passing)):
-                raise
-            raise BadInput("method", self.name, f"{name} raises {format_error(error)}") from error
+        return in_hook("method", self.name, name, *passing)
 
     @property
     def corrects(self) -> bool:

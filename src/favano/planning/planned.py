@@ -50,7 +50,7 @@ class Planned:
 
     @property
     def timeline(self) -> Timeline:
-        """The course of the run: the schedule, or one that grows with the run."""
+        """The timeline of the run: the schedule, or one that grows with the run."""
         horizon, policy = required(self.spec.run.horizon), self.method.policy()
         return timeline(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
 

@@ -1,4 +1,4 @@
-"""Unrolls `Adaptive` update by update, since the length of a job is set when it begins.
+"""Plans `Adaptive` server step by server step, since the length of a job is set when it begins.
 
 Step times are functions of (client, place in its stream), so only the number of steps is open: once
 it is set, a client's next job is known, and with it the next arrival. Jobs are numbered in the
@@ -36,7 +36,7 @@ Jobs = npt.NDArray[np.void]
 
 
 class GrowingTimeline:
-    """A course that grows: it is known up to the next update."""
+    """A timeline that grows: it is known up to the next update."""
 
     complete = False
 

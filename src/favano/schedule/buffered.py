@@ -1,4 +1,4 @@
-"""Unrolls `Arrival`: the server uses answers in the order in which they arrive."""
+"""Plans `Buffered`: client updates are used in the order in which they arrive."""
 
 from __future__ import annotations
 

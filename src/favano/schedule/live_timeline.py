@@ -1,4 +1,4 @@
-"""A course that is lived, not planned: jobs and updates are noted as they happen."""
+"""A timeline of what happens, not planned: jobs and updates are noted as they happen."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MOST = 10**9  # server steps: more than can be planned
 
 
 def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> Schedule:
-    """Unroll a policy in virtual time, for this fleet and seed, up to the horizon.
+    """Plan a policy in virtual time, for this fleet and seed, up to the horizon.
 
     For an adaptive policy this is a forecast in which all jobs keep their first length.
 
@@ -98,7 +98,7 @@ def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
 def timeline(
     schedule: Schedule, policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int
 ) -> Timeline:
-    """The course of a run: the planned schedule or, for an adaptive policy, one that grows."""
+    """The timeline of a run: the planned schedule or, for an adaptive policy, one that grows."""
     if isinstance(policy, Adaptive):
         return GrowingTimeline(policy, fleet, horizon, seed)
     return PlannedTimeline(schedule)

@@ -1,4 +1,4 @@
-"""Unrolls `Poll`: contacts every period; clients work from contact to contact."""
+"""Plans `Polling`: contacts every period; clients work from contact to contact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unrolls `Barrier`: rounds that end when the last client waited for has answered."""
+"""Plans `Rounds`, which end when the last client update waited for is here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The course of a run: a schedule known from the start, or one that grows with the run."""
+"""The timeline of a run: a schedule known from the start, or one that grows with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unrolls `Window`: a tick every period, at which all client updates that have arrived are used."""
+"""Plans `Windowed`: a tick every period, at which all client updates that have arrived are used."""
 
 from __future__ import annotations
 

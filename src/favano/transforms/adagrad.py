@@ -1,5 +1,7 @@
 """Adagrad on the server, and the step that Adam and Yogi share with it."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from favano.methods.arrays import zeros
@@ -13,6 +15,13 @@ class Moments(NamedTuple):
 
     mean: Vector  # m
     square: Vector  # v
+
+    def step(
+        self, step: Vector, square: Vector, rate: float, momentum: float, epsilon: float
+    ) -> tuple[Vector, Moments]:
+        """m <- beta_1 m + (1 - beta_1) D, D <- eta m / (sqrt(v) + tau), with the next v given."""
+        mean = momentum * self.mean + (1 - momentum) * step
+        return rate * mean / (square.sqrt() + epsilon), Moments(mean, square)
 
 
 def first_moments(model: Vector, epsilon: float) -> Moments:
@@ -34,9 +43,8 @@ class Adagrad(ServerTransform[Moments]):
         return first_moments(model, self.epsilon)
 
     def step(self, state: Moments, step: Vector) -> tuple[Vector, Moments]:
-        mean = self.momentum * state.mean + (1 - self.momentum) * step
         square = state.square + step * step
-        return self.rate * mean / (square.sqrt() + self.epsilon), Moments(mean, square)
+        return state.step(step, square, self.rate, self.momentum, self.epsilon)
 
 
 def adagrad(rate: float = 0.01, momentum: float = 0.0, epsilon: float = 1e-3) -> Adagrad:

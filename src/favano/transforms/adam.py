@@ -24,9 +24,8 @@ class Adam(ServerTransform[Moments]):
         return first_moments(model, self.epsilon)
 
     def step(self, state: Moments, step: Vector) -> tuple[Vector, Moments]:
-        mean = self.momentum * state.mean + (1 - self.momentum) * step
         square = self.beta2 * state.square + (1 - self.beta2) * (step * step)
-        return self.rate * mean / (square.sqrt() + self.epsilon), Moments(mean, square)
+        return state.step(step, square, self.rate, self.momentum, self.epsilon)
 
 
 def adam(

@@ -24,11 +24,10 @@ class Yogi(ServerTransform[Moments]):
         return first_moments(model, self.epsilon)
 
     def step(self, state: Moments, step: Vector) -> tuple[Vector, Moments]:
-        mean = self.momentum * state.mean + (1 - self.momentum) * step
         new = step * step
         sign = (state.square - new).sign()
         square = state.square - (1 - self.beta2) * new * sign
-        return self.rate * mean / (square.sqrt() + self.epsilon), Moments(mean, square)
+        return state.step(step, square, self.rate, self.momentum, self.epsilon)
 
 
 def yogi(
