@@ -39,10 +39,12 @@ ALLOWED = {
     "screening": {"types", "errors"},
     "records": {"types", "errors", "file_sizes"},
     "timing": {"types", "errors", "file_sizes", "rng"},
-    "schedule": {"types", "errors", "file_sizes", "rng", "timing"},
-    "theory": {"types", "errors", "rng", "timing", "schedule"},
+    "policies": {"types", "errors", "options", "rng"},
+    "schedule": {"types", "errors", "file_sizes", "rng", "timing", "policies"},
+    "theory": {"types", "errors", "rng", "timing", "policies", "schedule"},
     "methods": {
-        "types", "errors", "code_digest", "notices", "options", "timing", "schedule", "theory",
+        "types", "errors", "code_digest", "notices", "options", "timing", "policies",
+        "schedule", "theory",
     },
     "transforms": {"types", "errors", "options", "methods"},
     "data": {"types", "errors", "notices", "file_sizes", "rng"},
@@ -62,7 +64,8 @@ ALLOWED = {
     },
     "aggregation": {
         "preflight",
-        "types", "errors", "rng", "records", "schedule", "methods", "transforms", "quantisation",
+        "types", "errors", "rng", "records", "policies",
+        "schedule", "methods", "transforms", "quantisation",
         "training",
     },
     "engine": {
@@ -71,7 +74,8 @@ ALLOWED = {
     },
     "planning": {
         "preflight",
-        "types", "errors", "options", "records", "timing", "schedule", "theory", "methods", "data",
+        "types", "errors", "options", "records", "timing", "policies",
+        "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training",
     },
     "report": {"types", "errors", "records", "methods", "specification"},
@@ -84,7 +88,8 @@ ALLOWED = {
     },
     "flower": {
         "preflight",
-        "types", "errors", "rng", "screening", "records", "timing", "schedule", "theory", "methods",
+        "types", "errors", "rng", "screening", "records", "timing", "policies",
+        "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
         "planning", "transforms",
     },
@@ -93,7 +98,8 @@ ALLOWED = {
         "planning", "results", "run",
     },
     "studies": {
-        "types", "errors", "notices", "options", "records", "schedule", "theory", "methods", "data",
+        "types", "errors", "notices", "options", "records", "policies",
+        "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "results", "run",
     },
     "cli": {

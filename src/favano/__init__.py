@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from favano.metrics.metric import accuracy as accuracy
     from favano.metrics.metric import perplexity as perplexity
     from favano.options import option as option
+    from favano.policies.policy import Action as Action
+    from favano.policies.policy import Dispatch as Dispatch
+    from favano.policies.policy import Policy as Policy
+    from favano.policies.policy import ReceivedUpdate as ReceivedUpdate
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
@@ -63,16 +67,20 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 
 _HOME = {
+    "Action": "policies.policy",
     "ClientUpdates": "methods.method",
     "BadInput": "errors",
     "Comparison": "results.result",
+    "Dispatch": "policies.policy",
     "Fleet": "specification.parts",
     "Interrupted": "results.result",
     "Method": "methods.method",
     "Metric": "metrics.metric",
     "ModelState": "methods.method",
     "NonFiniteUpdate": "errors",
+    "Policy": "policies.policy",
     "Problem": "run.problem",
+    "ReceivedUpdate": "policies.policy",
     "Result": "results.result",
     "STOP": "run.observer",
     "ServerTransform": "transforms.transform",

@@ -30,19 +30,31 @@ from typing import (
 )
 
 import numpy as np
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from annotated_types import Ge, Gt, Le, Lt
 
 from favano.errors import BadInput, require
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
+    from pydantic_core import CoreSchema
 
 T = TypeVar("T")
 _WHEN_USED = ContextVar("_WHEN_USED", default=False)  # whether bad classes are refused only then
 
 
-def _fraction(value: object) -> object:
-    """Let `1/9` be written as such."""
+class _Fraction:
+    """Lets `1/9` be written as such."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_before_validator_function(_read_fraction, handler(source))
+
+
+def _read_fraction(value: object) -> object:
     try:
         return float(Fraction(value)) if isinstance(value, str) else value
     except (ValueError, ZeroDivisionError):
@@ -50,15 +62,15 @@ def _fraction(value: object) -> object:
 
 
 LIMIT: Final = 1 << 63  # of whole numbers
-Count = Annotated[int, Field(ge=1, lt=1 << 31)]
-Whole = Annotated[int, Field(ge=0, lt=LIMIT)]
-Seeds = Annotated[int, Field(ge=1, le=10_000)]  # they are planned and trained together
-Time = Annotated[float, Field(ge=0)]
-PositiveTime = Annotated[float, Field(gt=0)]
-Rate = Annotated[float, Field(ge=0, le=1e30)]  # beyond it, single precision overflows
-Below1 = Annotated[float, Field(ge=0, lt=1)]
-UnitInterval = Annotated[float, Field(ge=0, le=1), BeforeValidator(_fraction)]
-PositiveUnitInterval = Annotated[float, Field(gt=0, le=1), BeforeValidator(_fraction)]
+Count = Annotated[int, Ge(1), Lt(1 << 31)]
+Whole = Annotated[int, Ge(0), Lt(LIMIT)]
+Seeds = Annotated[int, Ge(1), Le(10_000)]  # they are planned and trained together
+Time = Annotated[float, Ge(0)]
+PositiveTime = Annotated[float, Gt(0)]
+Rate = Annotated[float, Ge(0), Le(1e30)]  # beyond it, single precision overflows
+Below1 = Annotated[float, Ge(0), Lt(1)]
+UnitInterval = Annotated[float, Ge(0), Le(1), _Fraction()]
+PositiveUnitInterval = Annotated[float, Gt(0), Le(1), _Fraction()]
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,8 @@ class Option(Generic[T]):
         """The value in its type; a bad one is refused in one sentence."""
         if value is self.default:
             return self.default
+        from pydantic import ValidationError  # here, since plans and theory check few values
+
         if _is_number(self.kind):
             _need_no_bool(self.name, value)
         try:
@@ -269,6 +283,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @cache
 def _adapter(kind: object) -> TypeAdapter[object]:
+    from pydantic import ConfigDict, TypeAdapter
+
     return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))  # type: ignore[arg-type]
 
 

@@ -9,8 +9,9 @@ import torch
 from favano.aggregation import Link
 from favano.aggregation import link as link_module
 from favano.aggregation.link import first_versions, message_numbers
+from favano.policies import Buffered, Polling
 from favano.quantisation import Codec, Lattice, Qsgd, message_bits
-from favano.schedule import Buffered, Polling, Schedule, plan
+from favano.schedule import Schedule, plan
 from favano.timing import two_speeds
 from tests.aggregation.test_link import COARSE, FINE, SEED, SIZES, label
 from tests.problems import close, start_model

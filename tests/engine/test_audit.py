@@ -17,7 +17,8 @@ from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
 from favano.planning.planned import plan_seed
-from favano.schedule import Polling, plan
+from favano.policies import Polling
+from favano.schedule import plan
 from favano.timing import ClientSpeeds, Deterministic, client_speeds, two_speeds
 from favano.training import Layout, Work
 from tests.effective_weights import effective_weights

@@ -8,7 +8,8 @@ import torch
 
 from favano.engine.client_models import ClientModels, ClientModelsOfRun
 from favano.engine.model_rows import ModelRows
-from favano.schedule import PlannedTimeline, Polling, plan
+from favano.policies import Polling
+from favano.schedule import PlannedTimeline, plan
 from favano.timing import two_speeds
 from favano.types import Ints, Vector
 

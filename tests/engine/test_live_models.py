@@ -13,7 +13,8 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.weights import KnownSteps
-from favano.schedule import Adaptive, Buffered, Polling, Rounds, plan, under_way
+from favano.policies import Adaptive, Buffered, Polling, Rounds
+from favano.schedule import plan, under_way
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.methods.bound import bound, scheduled, weighed
 from tests.problems import close, make_aggregator, ones, quadratics, start_model

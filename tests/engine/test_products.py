@@ -14,7 +14,7 @@ from favano.aggregation.one_model import keeps_one_model
 from favano.engine.products import AggregationWeights, WeightCache, new_own, unit_updates
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.training import Layout
 from favano.types import Stack, Vector
 from tests.engine.networks import Problem

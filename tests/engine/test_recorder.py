@@ -28,8 +28,9 @@ from favano.methods import ModelState, our_methods
 from favano.methods.fedavg import FedAvg
 from favano.options import options_of
 from favano.planning.planned import bind_method, plan_seed
+from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
 from favano.records import Row
-from favano.schedule import Buffered, Policy, Polling, Rounds, Schedule, Windowed, plan
+from favano.schedule import Schedule, plan
 from favano.specification.spec import Spec
 from favano.specification.spec import required as known
 from favano.timing import (

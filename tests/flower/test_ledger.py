@@ -19,7 +19,8 @@ from favano.flower.ledger import (
     estimates_for,
     overdue,
 )
-from favano.schedule import Buffered, Polling, Schedule
+from favano.policies import Buffered, Polling
+from favano.schedule import Schedule
 from favano.screening import Refusal
 from favano.types import Floats
 
@@ -84,7 +85,7 @@ def test_a_ledger_that_is_read_again_is_the_same() -> None:
         np.testing.assert_array_equal(getattr(again.trace, name), getattr(book.trace, name))
     assert (again.open, again.given_up) == (book.open, book.given_up)
     assert again.refused == book.refused
-    assert again.conductor.wakes == book.conductor.wakes
+    assert again.wakes() == book.wakes()
     assert book.trace.schedule.updates >= 6
     trace = book.trace
     used = trace.schedule.used_by < trace.schedule.updates
@@ -177,7 +178,7 @@ def test_the_refusal_of_an_answer_that_nobody_waits_for_ends_no_job() -> None:
     assert book.given_up == {old, new}
     turn = book.turn_at(4.0)
     assert turn is not None
-    assert [call.client for call in turn[1].turn.calls] == [1]
+    assert [dispatch.client for dispatch in turn[1].action.dispatch] == [1]
 
 
 def test_which_models_are_sent_beside_others() -> None:

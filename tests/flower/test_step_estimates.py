@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from favano.flower.step_estimates import PRIOR, StepEstimates
-from favano.schedule import Polling, plan
+from favano.policies import Polling
+from favano.schedule import plan
 from favano.theory import expected_counts, step_count
 from favano.timing import Deterministic, Exponential, LogNormal, StepLaw, client_speeds
 from favano.types import Floats

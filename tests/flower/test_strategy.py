@@ -22,7 +22,7 @@ from favano.flower.local_training import LocalTraining
 from favano.flower.payload import unpack
 from favano.flower.wire import content_bytes, read_call, read_reply
 from favano.methods import make_method, our_methods
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.schedule.contact_trace import load_trace
 from favano.specification.parts import TrainingPart
 from favano.theory import step_count

@@ -12,7 +12,7 @@ from favano.errors import BadInput
 from favano.methods.aafl import Aafl, first_arrivals
 from favano.methods.fedasync import FedAsync
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Buffered
+from favano.policies import Buffered
 from favano.timing import two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model

@@ -15,7 +15,8 @@ from favano.engine import PlainLoop, live_models
 from favano.methods import ClientUpdates, Method, ModelState
 from favano.methods.asofed import AsoFed, mean_delay
 from favano.methods.asyncsgd import AsyncSGD
-from favano.schedule import Buffered, Schedule
+from favano.policies import Buffered
+from favano.schedule import Schedule
 from favano.timing import Trace, traced_fleet, two_speeds
 from favano.training import (
     FlatModel,

@@ -12,13 +12,8 @@ from favano.aggregation import Aggregator
 from favano.engine import PlainLoop, Recorder, live_models
 from favano.errors import BadInput
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
-from favano.schedule import (
-    Adaptive,
-    GrowingTimeline,
-    Schedule,
-    check_schedule,
-    plan,
-)
+from favano.policies import Adaptive
+from favano.schedule import GrowingTimeline, Schedule, check_schedule, plan
 from favano.timing import ClientSpeeds, two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack, Vector

@@ -9,7 +9,8 @@ import torch
 from favano.methods.asyncsgd import AsyncSGD
 from favano.methods.asyncsgd_adaptive import AsyncSGDAdaptive
 from favano.methods.delays import DelayRule, delay_factor
-from favano.schedule import Buffered, Schedule
+from favano.policies import Buffered
+from favano.schedule import Schedule
 from favano.timing import ClientSpeeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model

@@ -10,7 +10,7 @@ import pytest
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, method_class, our_methods
 from favano.methods.card import card, card_document, needs, summary
 from favano.options import options_of
-from favano.schedule import Rounds
+from favano.policies import Rounds
 
 EVERY = pytest.mark.parametrize("method", our_methods().values(), ids=our_methods())
 

@@ -12,7 +12,8 @@ from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
 from favano.methods.fedavg import FedAvg
 from favano.methods.weights import Empirical, KnownSteps, Reweight, alpha, count, nothing_seen
-from favano.schedule import Polling, Schedule
+from favano.policies import Polling
+from favano.schedule import Schedule
 from favano.theory import expected_counts
 from favano.timing import ClientSpeeds, Deterministic, client_speeds, two_speeds
 from favano.types import Stack

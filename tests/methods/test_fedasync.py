@@ -10,7 +10,7 @@ from favano.errors import BadInput
 from favano.methods import make_method, our_methods
 from favano.methods.card import card
 from favano.methods.fedasync import FedAsync
-from favano.schedule import Buffered
+from favano.policies import Buffered
 from favano.timing import Trace, traced_fleet, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model

@@ -7,7 +7,7 @@ import torch
 
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedprox import FedProx
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.timing import client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of, close, quadratics, server_models, start_model

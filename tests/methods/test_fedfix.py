@@ -9,7 +9,7 @@ import torch
 from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fedfix import FedFix
-from favano.schedule import Windowed
+from favano.policies import Windowed
 from favano.theory import expected_windows
 from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.effective_weights import effective_weights

@@ -11,7 +11,7 @@ from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.fednova import FedNova
 from favano.planning.planned import bind_method
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
 from favano.timing import Deterministic, client_speeds, two_speeds

@@ -16,7 +16,8 @@ from favano.methods.clock import ServerClock
 from favano.methods.fedbuff import FedBuff
 from favano.methods.scaffold import Scaffold
 from favano.options import Count, option
-from favano.schedule import Adaptive, Policy, Polling, Rounds, Schedule, Windowed
+from favano.policies import Adaptive, Policy, Polling, Rounds, Windowed
+from favano.schedule import Schedule
 from favano.types import Floats, Ints, Stack, Vector
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import answers_of
@@ -200,8 +201,8 @@ class Careless(Plain):
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("nothing", "policy returns None; need a policy, such as self.context.rounds()"),
-        ("word", "policy returns 'rounds'; need a policy, such as self.context.rounds()"),
+        ("nothing", "policy returns None; need a favano.Policy, such as self.context.rounds()"),
+        ("word", "policy returns 'rounds'; need a favano.Policy, such as self.context.rounds()"),
         ("raises", "policy raises KeyError: 'client 7'"),
     ],
 )

@@ -8,7 +8,7 @@ import torch
 
 from favano.engine import PlainLoop
 from favano.methods.quafl import Quafl
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.timing import Deterministic, client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import (

@@ -13,7 +13,7 @@ from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
 from favano.methods.method import S
 from favano.methods.scaffold import Scaffold, ScaffoldState
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.timing import two_speeds
 from favano.training import Layout
 from favano.types import Ints, Stack, Vector

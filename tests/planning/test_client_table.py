@@ -6,7 +6,8 @@ import numpy as np
 
 from favano.planning.client_weights import speed_names
 from favano.planning.participation import describe
-from favano.schedule import Polling, Rounds, plan
+from favano.policies import Polling, Rounds
+from favano.schedule import plan
 from favano.timing import Trace, traced_fleet
 
 

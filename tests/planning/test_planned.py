@@ -13,7 +13,7 @@ from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, KnownSteps, Weights
 from favano.options import options_of
 from favano.planning.planned import bind_method, check_plan, make_fleet, plan_seed
-from favano.schedule import Buffered, Polling, Rounds
+from favano.policies import Buffered, Polling, Rounds
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
 from favano.timing import Exponential

@@ -11,8 +11,8 @@ from favano.errors import BadInput
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.options import option
+from favano.policies import Rounds
 from favano.preflight.method import check_method
-from favano.schedule import Rounds
 from favano.types import Ints, Stack, Vector
 from tests.methods.bound import any_method, bound
 

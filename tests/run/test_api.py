@@ -20,11 +20,11 @@ from torch.nn import functional
 import favano
 from favano.errors import BadInput, WriteFailed
 from favano.planning.participation import participation_of
+from favano.policies import Buffered
 from favano.records.history import columns
 from favano.results import check_folder
 from favano.run import checkpoints, seed_run
 from favano.run.progress import Silence
-from favano.schedule import Buffered
 from favano.specification.keys import Keys
 from favano.specification.spec import changed
 from tests.cells import run_cell

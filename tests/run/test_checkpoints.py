@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from favano.errors import BadInput
 from favano.methods import AnyMethod, ClientUpdates, Method, our_methods
+from favano.policies import Rounds
 from favano.records import bounds_to_csv, history_to_csv
 from favano.results import Result
 from favano.run import checkpoints
@@ -27,7 +28,6 @@ from favano.run.checkpoints import Budget, CheckpointManager, Checkpoints
 from favano.run.progress import Silence
 from favano.run.runner import run_together
 from favano.run.samples import Samples, load_samples, named_model
-from favano.schedule import Rounds
 from favano.specification.spec import Spec, changed
 from favano.types import Vector
 from tests.specs import spec_of, variant

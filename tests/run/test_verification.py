@@ -17,6 +17,7 @@ from torch import Tensor, nn
 import favano
 from favano.errors import BadInput
 from favano.methods import AMethod
+from favano.policies import Buffered
 from favano.records import Row, history_from_csv, history_to_csv
 from favano.records.chain import link
 from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
@@ -24,7 +25,6 @@ from favano.run import repetition
 from favano.run.samples import Samples
 from favano.run.stored_result import read_statements
 from favano.run.verification import verify
-from favano.schedule import Buffered
 from favano.specification.keys import Keys
 from tests.cli.test_repeat import contents
 

@@ -8,15 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
-from favano.schedule import (
-    Adaptive,
-    Buffered,
-    GrowingTimeline,
-    Latency,
-    Schedule,
-    check_schedule,
-    plan,
-)
+from favano.policies import Adaptive, Buffered, Latency
+from favano.schedule import GrowingTimeline, Schedule, check_schedule, plan
 from favano.timing import (
     ClientSpeeds,
     Deterministic,

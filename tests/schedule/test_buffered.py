@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.schedule import Buffered, Schedule, plan
+from favano.policies import Buffered
+from favano.schedule import Schedule, plan
 from favano.timing import Deterministic, Trace, client_speeds, traced_fleet, two_speeds
 
 # one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9

@@ -12,18 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
-from favano.schedule import (
-    Buffered,
-    HandOut,
-    Policy,
-    Polling,
-    Rounds,
-    Schedule,
-    Windowed,
-    expected_jobs,
-    plan,
-    save_schedule,
-)
+from favano.policies import Buffered, HandOut, Policy, Polling, Rounds, Windowed
+from favano.schedule import Schedule, expected_jobs, plan, save_schedule
 from favano.timing import (
     ClientSpeeds,
     Deterministic,
@@ -210,7 +200,8 @@ def test_horizon_must_be_positive() -> None:
 def test_a_plan_of_many_clients_needs_little_memory() -> None:
     """As much as its arrays: 50,000 clients, of whom 20 are at work, took 7 GB."""
     code = (
-        "from favano.schedule import Buffered, plan; "
+        "from favano.policies import Buffered; "
+        "from favano.schedule import plan; "
         "from favano.timing import two_speeds; "
         "policy = Buffered(buffer=10, local_steps=20, hand_out='idle', concurrency=20); "
         "plan(policy, two_speeds(50_000), horizon=5000, seed=0); "

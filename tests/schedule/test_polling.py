@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.schedule import Polling, plan
+from favano.policies import Polling
+from favano.schedule import plan
 from favano.schedule.polling import contact_times
 from favano.timing import Trace, traced_fleet, two_speeds
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from favano.schedule import Rounds, plan
+from favano.policies import Rounds
+from favano.schedule import plan
 from favano.timing import Deterministic, Trace, client_speeds, traced_fleet, two_speeds
 
 # K = 2: client 0 needs 3, client 1 needs 7, client 2 needs 4 + 6 = 10

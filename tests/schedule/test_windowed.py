@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from favano.methods.fedavg import FedAvg
-from favano.schedule import Buffered, Windowed, plan
+from favano.policies import Buffered, Windowed
+from favano.schedule import plan
 from favano.timing import Deterministic, Trace, client_speeds, traced_fleet
 from tests.methods.bound import bound, scheduled
 from tests.problems import close, quadratics, server_models, start_model

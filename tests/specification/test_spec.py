@@ -10,8 +10,8 @@ from favano.errors import BadInput
 from favano.methods import ClientUpdates, Method, ModelState, our_methods
 from favano.options import option, options_of
 from favano.planning.planned import bind_method
+from favano.policies import Buffered, Rounds
 from favano.quantisation import Recipe
-from favano.schedule import Buffered, Rounds
 from favano.specification.presets import PRESETS, resolve
 from favano.specification.spec import Spec, make_spec, part_options
 from tests.specs import complete

@@ -7,7 +7,8 @@ import pytest
 
 from favano.data.batches import BatchStream, Order
 from favano.planning.planned import plan_seeds
-from favano.schedule import Buffered, Polling, Rounds, Schedule, plan
+from favano.policies import Buffered, Polling, Rounds
+from favano.schedule import Schedule, plan
 from favano.specification.presets import resolve
 from favano.studies.workload import critical_path, image_count
 from favano.timing import Trace, traced_fleet

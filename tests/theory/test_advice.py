@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory import (
     Estimate,
     Estimates,

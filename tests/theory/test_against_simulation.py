@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 
 from favano.errors import BadInput
 from favano.planning.planned import plan_seed
-from favano.schedule import Polling, Rounds, Windowed, plan
+from favano.policies import Polling, Rounds, Windowed
+from favano.schedule import plan
 from favano.theory import job_windows, step_count
 from favano.timing import (
     ClientSpeeds,

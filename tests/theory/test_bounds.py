@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from favano.engine import PlainLoop
 from favano.errors import BadInput
 from favano.methods.favano import Favano
-from favano.schedule import Polling, plan
+from favano.policies import Polling
+from favano.schedule import plan
 from favano.theory import (
     Rule,
     TheoryProblem,

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory import (
     Form,
     Rule,

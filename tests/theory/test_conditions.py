@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory import (
     TheoryProblem,
     TheorySetting,

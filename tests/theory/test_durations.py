@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory import finished, step_count
 from favano.timing import Deterministic, Exponential, Geometric, LogNormal, StepLaw, Trace
 from favano.types import Floats, Ints

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory import Rule, StepCount, estimator_mean, estimator_variance, step_count, weight
 from favano.timing import Geometric
 

@@ -7,7 +7,8 @@ import pytest
 from scipy.special import ndtr
 
 from favano.methods.fedbuff import BufferMode, FedBuff
-from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed, plan
+from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
+from favano.schedule import plan
 from favano.theory import server_time
 from favano.timing import (
     ClientSpeeds,

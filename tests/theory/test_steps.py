@@ -10,7 +10,8 @@ from scipy import stats
 
 from favano.errors import BadInput
 from favano.methods.weights import KnownSteps
-from favano.schedule import Buffered, Polling, Rounds, Windowed, plan
+from favano.policies import Buffered, Polling, Rounds, Windowed
+from favano.schedule import plan
 from favano.theory import class_laws, expected_counts, step_count
 from favano.timing import (
     Deterministic,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from favano.schedule import Windowed, plan
+from favano.policies import Windowed
+from favano.schedule import plan
 from favano.theory import expected_windows, job_windows
 from favano.timing import (
     Deterministic,

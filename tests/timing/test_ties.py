@@ -7,16 +7,8 @@ import pytest
 
 from favano.planning.audit import audit
 from favano.planning.planned import plan_seed
-from favano.schedule import (
-    Adaptive,
-    Buffered,
-    GrowingTimeline,
-    Polling,
-    Rounds,
-    Windowed,
-    plan,
-    under_way,
-)
+from favano.policies import Adaptive, Buffered, Polling, Rounds, Windowed
+from favano.schedule import GrowingTimeline, plan, under_way
 from favano.timing import ClientSpeeds, Deterministic, Trace, client_speeds, traced_fleet
 from favano.timing.ties import in_order
 from tests.specs import complete

@@ -16,8 +16,8 @@ from favano.errors import BadInput, in_hook, require
 from favano.methods import ClientUpdates, Method, is_ours
 from favano.methods.arrays import column
 from favano.methods.method import S
+from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds
 from favano.preflight.method import same
-from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed
 from favano.transforms import AnyTransform
 from favano.types import Floats, Vector
 
@@ -135,9 +135,9 @@ def _clients_per_update(policy: Policy) -> int | None:
             return policy.buffer
         case Rounds():
             return policy.wait_for or policy.selected
-        case Windowed():
-            return None
-    return 1
+        case Adaptive():
+            return 1
+    return None
 
 
 def _check_step(method: Method[S], transform: AnyTransform) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from favano.aggregation import PerUpdate
 from favano.errors import require
-from favano.schedule import Buffered, Policy
+from favano.policies import Buffered, Policy
 from favano.types import Floats, Ints
 
 FACTOR = 3.0

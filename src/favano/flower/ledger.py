@@ -15,16 +15,19 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from favano.aggregation import PerUpdate
-from favano.errors import one_line
-from favano.flower.conductor import ReceivedUpdate, Turn, conductor
+from favano.errors import one_line, require
 from favano.flower.step_estimates import StepEstimates
 from favano.methods.method import Expected
-from favano.schedule import Policy, Polling, Schedule
+from favano.policies import Action, Policy, Polling, ReceivedUpdate, Referee
+from favano.schedule import Schedule
 from favano.schedule.contact_trace import ContactTrace, trace_of
 from favano.schedule.live_timeline import SCALES, LiveTimeline
 from favano.screening import LEAST_STEP, Refusal
 from favano.types import Floats, Ints
 
+_SIMULATED = (
+    "interruption", "starts_at_zero", "idle_in_interaction", "strict_ties", "overrun", "step_count",
+)  # fmt: skip
 _SPEEDS, _ENOUGH_SPEEDS = 9, 5  # updates of a client that say how fast it is: at most, at least
 
 
@@ -106,12 +109,13 @@ class OpenJob(NamedTuple):
     begin: float
     until: float  # its appointment; infinity: none
     key: int  # the client's job before, if its start model is known to both sides; -1: none
+    steps: int  # that it makes at most
 
 
-class Action(NamedTuple):
-    """What a turn of the server comes to, with the numbers of the jobs that begin."""
+class Turn(NamedTuple):
+    """What the policy does now, with the numbers of the jobs that begin."""
 
-    turn: Turn
+    action: Action
     begun: Sequence[int]
 
 
@@ -123,7 +127,6 @@ class Ledger:
         clients: number of places n.
         seed: of the draws of clients.
         rates: step size of each job that is handed out now, from the jobs so far.
-        grace: seconds that a tick waits for client updates that are due.
         packed: whether models are sent beside others that clients have.
         estimates: what is known of the clients' steps, if their weights are measured.
     """
@@ -135,13 +138,15 @@ class Ledger:
         seed: int,
         rates: Callable[[Schedule, float], Floats],
         *,
-        grace: float = 0.0,
         packed: bool = False,
         estimates: StepEstimates | None = None,
     ) -> None:
         self.local_steps = policy.local_steps
         self.clients, self.timeline = clients, LiveTimeline(clients, self.local_steps)
-        self.conductor = conductor(policy, seed, grace=grace)
+        _check_real_time(policy)
+        self.policy, self._referee = policy.started(seed), Referee(policy)
+        self._quiet: float | None = None  # since when there is nothing to do
+        self._here: set[int] = set()  # jobs whose updates are neither used nor dropped
         self.estimates = estimates
         self._rates, self._packed = rates, packed
         self._newest: dict[int, int] = {}  # job of each client, if nothing went wrong since
@@ -162,12 +167,12 @@ class Ledger:
         self.failing: dict[int, str] = {}  # clients whose last call failed, and why
         self.length = 0  # events so far
 
-    def apply(self, event: Event) -> Action | None:
+    def apply(self, event: Event) -> Turn | None:
         """Follow one event; of a turn, say what is to be done."""
         self.length += 1
         match event:
             case Joined(time, client, node):
-                self._join(client, node)
+                self._join(client, node, time)
             case Left(time, client, failure):
                 self._leave(client, time, failure)
             case UsedUpdate(time, job, steps, seconds, partition):
@@ -175,7 +180,7 @@ class Ledger:
             case RefusedUpdate(time, job, reason, pause):
                 self._refuse(time, job, reason, pause)
             case Lost(time, job):
-                self._lose(job)
+                self._lose(job, time)
             case Dropped(time, job):
                 self.timeline.drop(job)
                 self.used[int(self.timeline.known.client[job])].remove(job)
@@ -184,18 +189,25 @@ class Ledger:
                 self.timeline.note([job], "scale", scale)
                 self.timeline.note([job], "buffer_scale", buffer_scale)
             case Turned(time):
-                turn = self.conductor.turn(time)
+                turn = self._act(time)
                 assert turn is not None, "a turn was noted that cannot be"
-                return self._act(turn, time)
+                return turn
         return None
 
-    def turn_at(self, time: float) -> tuple[Event, Action] | None:
+    def turn_at(self, time: float) -> tuple[Event, Turn] | None:
         """What is to be done now; None: nothing."""
-        turn = self.conductor.turn(time)
+        turn = self._act(time)
         if turn is None:
             return None
         self.length += 1
-        return Turned(time), self._act(turn, time)
+        return Turned(time), turn
+
+    def wakes(self) -> float:
+        """When the policy is to be asked again at the latest."""
+        if self._quiet is None:
+            return self.policy.wakes()
+        somebody = bool(self.open) or len(self.present) < self.clients  # others may join
+        return self._referee.waits(self.policy.wakes(), self._quiet, for_clients=somebody)
 
     def expected(self, jobs: Ints) -> Expected:
         """What was expected of the clients of these jobs when they answered."""
@@ -238,7 +250,7 @@ class Ledger:
         nodes = np.array([self.node_of.get(client, 0) for client in everyone], dtype=np.uint64)
         return trace_of(self.timeline, nodes.view(np.int64))
 
-    def _join(self, client: int, node: int) -> None:
+    def _join(self, client: int, node: int, time: float) -> None:
         before = self.node_of.get(client)
         if before is not None and before != node:
             self.client_of.pop(before, None)
@@ -248,7 +260,7 @@ class Ledger:
         self.present.add(client)
         self.away_since.pop(client, None)
         self.paused.pop(client, None)
-        self.conductor.join(client)
+        self.policy.join(client, time)
 
     def _leave(self, client: int, time: float, failure: str) -> None:
         if failure:
@@ -257,7 +269,7 @@ class Ledger:
         self.present.discard(client)
         self.away_since[client] = time
         self._give_up(client, time)
-        self.conductor.leave(client)
+        self.policy.leave(client, time)
 
     def _answer(self, time: float, job: int, steps: int, seconds: float, partition: int) -> None:
         client, begin, *_ = self.open.pop(job)
@@ -275,7 +287,8 @@ class Ledger:
             timeline.note([job], "positive", expected.positive)
             timeline.note([job], "mean", expected.mean)
             self.estimates.count(client, steps, seconds, time - begin)
-        self.conductor.answered(ReceivedUpdate(client, job, int(timeline.known.start_version[job])))
+        self._here.add(job)
+        self.policy.receive(self._update_of(job), time)
 
     def _refuse(self, time: float, job: int, reason: str, pause: float) -> None:
         """The client is called again, from the newest model, as if it had joined then."""
@@ -287,22 +300,26 @@ class Ledger:
         if reason == Refusal.UNLIKELY:
             self._speeds[client].popleft()
         self._give_up(client, time)
-        self.conductor.leave(client)
+        self.policy.leave(client, time)
         if pause:
             self.present.discard(client)
             self.away_since[client], self.paused[client] = time, time + pause
         else:
-            self.conductor.join(client)
+            self.policy.join(client, time)
 
-    def _lose(self, job: int) -> None:
+    def _lose(self, job: int, time: float) -> None:
         """The contact counts as missed; a client that waits for it to be used is called again."""
-        client, base = (
-            int(self.timeline.known.client[job]),
-            int(self.timeline.known.start_version[job]),
-        )
+        update = self._update_of(job)
         self.timeline.drop(job)
-        self._newest.pop(client, None)
-        self.conductor.lost(ReceivedUpdate(client, job, base))
+        self._here.discard(job)
+        self._newest.pop(update.client, None)
+        self.policy.lost(update, time)
+
+    def _update_of(self, job: int) -> ReceivedUpdate:
+        """The update of a job as the policy knows it."""
+        known = self.timeline.known
+        client, base, steps = known.client[job], known.start_version[job], known.steps[job]
+        return ReceivedUpdate(int(client), job, int(base), int(steps))
 
     def _give_up(self, client: int, time: float) -> None:
         self._newest.pop(client, None)
@@ -311,22 +328,30 @@ class Ledger:
             self.given_up.add(job)
         self.timeline.give_up(client, time)
 
-    def _act(self, turn: Turn, time: float) -> Action:
-        for answer in turn.dropped:
-            self.timeline.drop(answer.job)
-        for client in turn.given_up:
+    def _act(self, time: float) -> Turn | None:
+        action = self.policy.act(time)
+        self._quiet = time if action is None else None
+        if action is None:
+            return None
+        busy = {opened.client for opened in self.open.values()}
+        self._referee.check(action, time, present=self.present, busy=busy, here=self._here)
+        for update in action.drop:
+            self.timeline.drop(update.job)
+        for client in action.cancel:
             self._give_up(client, time)
-        if turn.use is not None:
-            self.timeline.use([answer.job for answer in turn.use], time)
-            for answer in turn.use:
-                self.used.setdefault(answer.client, []).append(answer.job)
-        begun = [self.timeline.begin(call.client, time) for call in turn.calls]
+        if action.use is not None:
+            self.timeline.use([update.job for update in action.use], time)
+            for update in action.use:
+                self.used.setdefault(update.client, []).append(update.job)
+        self._here.difference_update(update.job for update in (*action.drop, *(action.use or ())))
+        begun = [self.timeline.begin(dispatch.client, time) for dispatch in action.dispatch]
         if begun:
             self.timeline.note(begun, "rate", self._rates(self.timeline.known, time)[begun])
-        for job, call in zip(begun, turn.calls, strict=True):
-            key = self._key(job, call.client)
-            self.open[job] = OpenJob(call.client, time, call.until, key)
-        return Action(turn, begun)
+        for job, dispatch in zip(begun, action.dispatch, strict=True):
+            key = self._key(job, dispatch.client)
+            steps = self.local_steps if dispatch.steps is None else dispatch.steps
+            self.open[job] = OpenJob(dispatch.client, time, dispatch.until, key, steps)
+        return Turn(action, begun)
 
     def _key(self, job: int, client: int) -> int:
         """Note how a job's model is sent, and return the job whose start model it is read with."""
@@ -338,6 +363,16 @@ class Ledger:
         self._calls[client] += 1
         self._newest[client] = job
         return key
+
+
+def _check_real_time(policy: Policy) -> None:
+    """Refuse what only a simulation has."""
+    rule = "has a schedule that depends on the models: it can only be simulated"
+    require(not policy.grows, "policy", type(policy).__name__, rule)
+    if isinstance(policy, Polling):
+        for key in _SIMULATED:
+            rule = "is a reading of the simulated clock, which a federation does not have"
+            require(key not in policy.given, key, getattr(policy, key), rule)
 
 
 def estimates_for(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.errors import BadInput, require
 from favano.methods import AnyMethod
-from favano.schedule import Buffered, Policy
+from favano.policies import Buffered, Policy
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
 from favano.types import Buffers

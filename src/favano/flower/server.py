@@ -26,12 +26,10 @@ from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, SavedServer, ServerState
 from favano.flower.checkpoint_queue import CheckpointQueue, Trouble
 from favano.flower.clock import Clock
-from favano.flower.conductor import ReceivedUpdate, Turn
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
 from favano.flower.influence import Influence
 from favano.flower.ledger import (
-    Action,
     Clipped,
     Dropped,
     Event,
@@ -40,6 +38,7 @@ from favano.flower.ledger import (
     Left,
     Lost,
     RefusedUpdate,
+    Turn,
     UsedUpdate,
     changes,
     overdue,
@@ -52,6 +51,7 @@ from favano.flower.safe_pull import run_number
 from favano.flower.server_link import Handed, ServerLink
 from favano.flower.wire import PARTITION, Call, Reply, Sign, call_message
 from favano.methods import State
+from favano.policies import ReceivedUpdate
 from favano.screening import NormGate, Refusal, finite_rows
 from favano.types import Floats, Vector
 
@@ -147,10 +147,9 @@ class Server:
             if self._settle(now):
                 self._give_up_late(now)
                 while self.version + 1 < rounds and (turn := self.ledger.turn_at(clock.now())):
-                    event, action = turn
-                    self._new.append(event)
-                    self._act(action, clock.now())
-                wakes = self.ledger.conductor.wakes
+                    self._new.append(turn[0])
+                    self._act(turn[1], clock.now())
+                wakes = self.ledger.wakes()
             if self._tools.board is not None:
                 shares, waiting = self._tools.influence.shares, len(self._waiting)
                 self._tools.board.show(self.ledger, self.rounds, shares, waiting, clock.now())
@@ -326,15 +325,15 @@ class Server:
         for job in [job for job in self._starts if job in self.ledger.given_up]:
             self._starts.pop(job)
 
-    def _act(self, action: Action, now: float) -> None:
+    def _act(self, turn: Turn, now: float) -> None:
         """Make an update, and call clients."""
-        turn, begun = action
-        for answer in turn.dropped:
-            self._drop(answer.job)
-        if turn.given_up:
+        action, begun = turn
+        for update in action.drop:
+            self._drop(update.job)
+        if action.cancel:
             self._forget_jobs()
-        if turn.use is not None:
-            self._update(turn, now)
+        if action.use is not None:
+            self._update(action.use, action.due, now)
         calls = [(job, self._message(job, self._hand_out(job), now)) for job in begun]
         if calls:
             self._tools.mailbox.send(calls)
@@ -342,12 +341,12 @@ class Server:
             self._tools.sending.submit(self._tools.mailbox.keep, list(self._starts))
             self._tools.evaluations.saved(self.version + 1)
             self._new = []
-        elif calls or turn.use is not None:
+        elif calls or action.use is not None:
             self._save(now)
 
     def _hand_out(self, job: int) -> Handed:
         """The model that a job begins from: its client's own one, or the newest version."""
-        client, _, _, key = self.ledger.open[job]
+        client, key = self.ledger.open[job].client, self.ledger.open[job].key
         link, base = self._tools.link, self.ledger.timeline.known.start_version
         model = self._own.get(client, self.model)
         if not self._aggregator.ahead:
@@ -368,10 +367,9 @@ class Server:
         self._ends.pop(job, None)
         self._reported.pop(job, None)
 
-    def _update(self, turn: Turn, now: float) -> None:
+    def _update(self, use: Sequence[ReceivedUpdate], planned: float | None, now: float) -> None:
         """Make the next version of the model."""
-        assert turn.use is not None
-        jobs = [answer.job for answer in turn.use]
+        jobs = [update.job for update in use]
         received = self._received(jobs)
         if too_long := self._too_long(received):
             for job in too_long:
@@ -384,7 +382,7 @@ class Server:
         if update.own is not None:
             self._own.update(zip(update.clients.tolist(), update.own.unbind(), strict=True))
         due = self.ledger.timeline.due
-        self._record([update for update in turn.use if isfinite(due[update.job])], turn.due, now)
+        self._record([update for update in use if isfinite(due[update.job])], planned, now)
         for job in jobs:
             self._drop(job)
 
@@ -483,7 +481,7 @@ class Server:
             job=job,
             version=int(known.start_version[job]),
             first_step=int(known.first_step[job]),
-            steps=ledger.local_steps,
+            steps=ledger.open[job].steps,
             rate=float(noted("rate")[job]),
             seed=terms.seed,
             training=terms.training,

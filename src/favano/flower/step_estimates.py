@@ -18,7 +18,7 @@ from statistics import median
 import numpy as np
 
 from favano.methods.method import Expected
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.screening import LEAST_STEP
 from favano.theory import step_count
 from favano.timing import Deterministic, StepLaw

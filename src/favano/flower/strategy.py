@@ -38,11 +38,12 @@ from favano.flower.signed_calls import signer_of
 from favano.methods import AnyMethod, State, source_digest
 from favano.methods.context import federation
 from favano.methods.weights import measured
+from favano.policies import Polling, Rounds
+from favano.policies.policy import check_selected
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.run.folder_lock import folder_lock
-from favano.schedule import Polling, Rounds, Schedule
-from favano.schedule.policies import check_selected
+from favano.schedule import Schedule
 from favano.screening import NormGate
 from favano.specification.presets import filled
 from favano.transforms import ATransform, as_transform
@@ -346,6 +347,8 @@ class AsyncStrategy:
 
     def _ledger(self) -> Ledger:
         policy = self.bound.policy()
+        if isinstance(policy, Polling):
+            policy = replace(policy, grace=self.grace)
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
         estimates = estimates_for(policy, self.clients, **known)
         return Ledger(
@@ -353,7 +356,6 @@ class AsyncStrategy:
             self.clients,
             self.seed,
             self._rates,
-            grace=self.grace,
             packed=self._codec is not None,
             estimates=estimates,
         )

@@ -11,7 +11,7 @@ from favano.errors import require
 from favano.methods.arrays import column
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import PositiveUnitInterval, option
-from favano.schedule import Buffered
+from favano.policies import Buffered
 from favano.types import Stack, Vector
 
 

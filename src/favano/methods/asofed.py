@@ -8,7 +8,8 @@ import numpy as np
 
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Count, UnitInterval, option
-from favano.schedule import Buffered, Latency, Schedule
+from favano.policies import Buffered, Latency
+from favano.schedule import Schedule
 from favano.types import Floats, Stack
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from favano.methods.arrays import numbers
 from favano.methods.method import ClientUpdates, Method
 from favano.options import Count, PositiveTime, Rate, option
-from favano.schedule import Adaptive, Latency
+from favano.policies import Adaptive, Latency
 from favano.types import Ints, Vector
 
 

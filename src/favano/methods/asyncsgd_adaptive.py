@@ -8,7 +8,7 @@ from favano.methods.arrays import column
 from favano.methods.delays import DelayRule, delay_factor
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Count, Rate, option
-from favano.schedule import Buffered, Latency
+from favano.policies import Buffered, Latency
 
 
 class AsyncSGDAdaptive(Method[ModelState]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.errors import require
 from favano.options import Count, Options, PositiveTime, Time, option
-from favano.schedule import AtDeadline, Interruption, RoundTime, StepCount
+from favano.policies import AtDeadline, Interruption, RoundTime, StepCount
 
 
 class ServerClock(Options):

@@ -11,7 +11,7 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import ServerClock
-from favano.schedule import Buffered, HandOut, Latency, Polling, Rounds
+from favano.policies import Buffered, HandOut, Latency, Polling, Rounds
 from favano.timing import ClientSpeeds, Exponential, client_speeds
 from favano.types import Floats
 
@@ -144,7 +144,9 @@ def federation(
         samples: of each client, if known.
         accumulation: how the gradients of a job add up; by default as in plain SGD.
     """
-    clock = ServerClock(selected=selected, interaction_time=0.0, deadline=deadline)
+    clock = ServerClock(selected=selected, interaction_time=0.0)
+    if deadline is not None:  # clients stop by then, and what they have is used if it comes in time
+        clock = replace(clock, deadline=deadline, at_deadline="take")
     if tick is not None:
         clock = replace(clock, waiting_time=tick)
     fleet = client_speeds(np.full(clients, step_seconds), Exponential())

@@ -21,7 +21,8 @@ from favano.methods.weights import (
     step_weights,
 )
 from favano.options import PositiveTime, option
-from favano.schedule import Polling, Schedule
+from favano.policies import Polling
+from favano.schedule import Schedule
 from favano.types import Floats, Vector
 
 

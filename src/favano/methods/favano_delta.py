@@ -18,7 +18,7 @@ from favano.methods.weights import (
     step_weights,
 )
 from favano.options import PositiveTime, Rate, option
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.types import Vector
 
 

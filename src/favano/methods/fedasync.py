@@ -5,7 +5,7 @@ from __future__ import annotations
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
 from favano.options import Count, PositiveUnitInterval, Whole, option
-from favano.schedule import Buffered, Latency
+from favano.policies import Buffered, Latency
 from favano.types import Stack, Vector
 
 

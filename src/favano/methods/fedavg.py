@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Rate, option
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.types import Stack, Vector
 
 

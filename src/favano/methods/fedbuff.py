@@ -11,7 +11,8 @@ from favano.methods.arrays import column
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
 from favano.options import Count, Rate, Whole, option
-from favano.schedule import Buffered, HandOut, Rounds, Schedule
+from favano.policies import Buffered, HandOut, Rounds
+from favano.schedule import Schedule
 from favano.types import Floats
 
 BufferMode = Literal["concurrency", "block", "code", "reset"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import PositiveTime, Rate, option
-from favano.schedule import Windowed
+from favano.policies import Windowed
 from favano.types import Floats
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Rate, option
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.types import Stack, Vector
 
 

@@ -15,7 +15,8 @@ from favano.errors import BadInput, in_hook, require
 from favano.methods.arrays import column
 from favano.methods.context import Context
 from favano.options import Options
-from favano.schedule import Adaptive, Policy, Rounds, Schedule
+from favano.policies import Policy, Rounds
+from favano.schedule import Schedule
 from favano.types import Floats, Ints, Stack, Vector
 
 
@@ -242,14 +243,13 @@ class Method(Options, ABC, Generic[S]):
         object.__setattr__(bound, "_context", context)
         with self.hook("policy"):
             policy = bound.policy()
-        rule = f"policy returns {policy!r}; need a policy, such as self.context.rounds()"
+        rule = f"policy returns {policy!r}; need a favano.Policy, such as self.context.rounds()"
         require(isinstance(policy, Policy), "method", self.name, rule)
         if self.has("gradient_correction"):
             rule = "has a gradient_correction, so its clients must all start from the newest model"
             require(isinstance(policy, Rounds), "method", self.name, f"{rule}: need rounds")
-        grows = isinstance(policy, Adaptive)
         rule = "says how long jobs are (next_steps), which requires the policy Adaptive"
-        require(self.has("next_steps") == grows, "method", self.name, rule)
+        require(self.has("next_steps") == policy.grows, "method", self.name, rule)
         return bound
 
     def job_rates(self, schedule: Schedule) -> Floats:

@@ -10,7 +10,8 @@ from favano.errors import require
 from favano.methods.arrays import copies
 from favano.methods.method import ClientUpdates, Method, ModelState, average_with_server
 from favano.options import option
-from favano.schedule import Polling, Schedule
+from favano.policies import Polling
+from favano.schedule import Schedule
 from favano.types import Floats, Stack, Vector
 
 

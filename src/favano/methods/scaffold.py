@@ -10,7 +10,7 @@ import numpy as np
 from favano.methods.arrays import column, stacked, zeros
 from favano.methods.method import ClientUpdates, Method
 from favano.options import Rate, option
-from favano.schedule import Rounds
+from favano.policies import Rounds
 from favano.types import Ints, Stack, Vector
 
 

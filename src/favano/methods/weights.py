@@ -9,7 +9,8 @@ import numpy as np
 
 from favano.errors import BadInput, require
 from favano.methods.method import Expected, Method, State
-from favano.schedule import Polling, plan
+from favano.policies import Polling
+from favano.schedule import plan
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 

@@ -19,8 +19,9 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
+from favano.policies import Polling
 from favano.preflight.method import check_method
-from favano.schedule import Polling, Schedule, Timeline, plan, timeline
+from favano.schedule import Schedule, Timeline, plan, timeline
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required, steps_of
 from favano.theory import Form, TheorySetting, setting

@@ -13,8 +13,8 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
+from favano.policies import Adaptive
 from favano.rng import Stream, word
-from favano.schedule.policies import Adaptive
 from favano.schedule.schedule import Schedule, schedule_of
 from favano.timing import ClientSpeeds
 from favano.timing.ties import in_order, latest

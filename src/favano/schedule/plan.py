@@ -7,21 +7,14 @@ import math
 import numpy as np
 
 from favano.errors import require
+from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
+from favano.policies.policy import check_selected
 from favano.schedule.adaptive import GrowingTimeline
-from favano.schedule.buffered import plan_buffered
-from favano.schedule.policies import (
-    Adaptive,
-    Buffered,
-    Policy,
-    Polling,
-    Rounds,
-    Windowed,
-    check_selected,
-)
 from favano.schedule.polling import plan_polling
 from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
 from favano.schedule.timeline import PlannedTimeline, Timeline
+from favano.schedule.virtual_clock import drive
 from favano.schedule.windowed import plan_windowed
 from favano.timing import ClientSpeeds
 
@@ -48,19 +41,23 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
             return plan_polling(policy, fleet, horizon, seed)
         case Rounds():
             return plan_rounds(policy, fleet, horizon, seed)
-        case Buffered():
-            return plan_buffered(policy, fleet, horizon, seed)
         case Windowed():
             return plan_windowed(policy, fleet, horizon, seed)
-        case Adaptive():
-            unchanged = Buffered(
-                buffer=1,
-                local_steps=policy.local_steps,
-                hand_out="flush",
-                interaction_time=policy.interaction_time,
-                latency=policy.latency,
-            )
-            return plan_buffered(unchanged, fleet, horizon, seed)
+        case Buffered():
+            _check_buffered(policy, fleet)
+            jobs = expected_jobs(policy, fleet, horizon)
+            return drive(policy, fleet, horizon, seed, jobs=jobs)
+    return drive(policy, fleet, horizon, seed)
+
+
+def _check_buffered(policy: Buffered, fleet: ClientSpeeds) -> None:
+    """Refuse a buffer that this fleet cannot fill."""
+    concurrency = fleet.clients if policy.concurrency is None else policy.concurrency
+    rule = f"need 1..clients ({fleet.clients})"
+    require(concurrency <= fleet.clients, "concurrency", concurrency, rule)
+    if policy.hand_out == "flush":
+        rule = f"need 1..{concurrency}, the clients at work, or the buffer never fills"
+        require(policy.buffer <= concurrency, "buffer", policy.buffer, rule)
 
 
 def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
@@ -70,9 +67,7 @@ def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
     work = policy.local_steps * float(fleet.mean.min())
     if isinstance(policy, Rounds):
         work = min(work, policy.deadline or work)
-    elif policy.latency == "none":
-        return work
-    return work + policy.interaction_time
+    return work + policy.server_pause + policy.client_pause
 
 
 def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
@@ -87,12 +82,10 @@ def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
         case Windowed():
             return float((horizon / np.maximum(work, policy.period)).sum())
         case Buffered():
-            at_work = policy.concurrency or fleet.clients
-            pause = policy.interaction_time if policy.latency == "server" else 0.0
+            at_work, pause = policy.concurrency or fleet.clients, policy.server_pause
             by_server = policy.buffer * horizon / pause if pause else math.inf
             return min(at_work * float((horizon / work).mean()), by_server)
-        case Adaptive():
-            return float((horizon / work).sum())
+    return float((horizon / work).sum())  # as if all clients were always at work
 
 
 def timeline(

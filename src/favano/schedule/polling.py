@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from favano.policies import Polling
 from favano.schedule.draws import blocks, draws_used, random_subsets, step_ends, total_before
-from favano.schedule.policies import Polling
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Geometric, Trace
 from favano.timing.ties import at_or_before, before, not_past, periods_until, whole_periods

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import require
+from favano.policies import Adaptive, Policy, Polling, Rounds
 from favano.schedule.draws import draws_used, step_ends, total_before
-from favano.schedule.policies import Adaptive, Buffered, Policy, Polling, Rounds
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before
@@ -79,6 +79,4 @@ def _pause(policy: Policy) -> float:
     """Time between a client's contact and its first step."""
     if isinstance(policy, Polling) and policy.idle_in_interaction:
         return policy.interaction_time
-    if isinstance(policy, Buffered | Adaptive) and policy.latency == "client":
-        return policy.interaction_time
-    return 0.0
+    return policy.client_pause

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from favano.policies import Rounds
 from favano.rng import Stream, bits
 from favano.schedule.draws import draws_used, random_subsets, step_ends, total_before
-from favano.schedule.policies import Rounds
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before, before, in_order, latest, not_past

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from favano.policies import Windowed
 from favano.schedule.draws import step_ends, total_before
-from favano.schedule.policies import Windowed
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds
 from favano.timing.ties import at_or_before, not_past, periods_until, whole_periods

@@ -11,7 +11,7 @@ from favano.errors import BadInput, require
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
 from favano.planning.planned import make_context, make_fleet
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, required
 from favano.theory import (

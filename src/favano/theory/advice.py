@@ -16,7 +16,7 @@ from math import isfinite
 import numpy as np
 
 from favano.errors import require
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory.bounds import full_expansion
 from favano.theory.coefficients import Form, setting_of
 from favano.theory.complexity import Choice, fewest_rounds

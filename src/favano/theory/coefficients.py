@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.theory.estimators import Rule, check_reachable
 from favano.theory.problem import TheorySetting
 from favano.theory.steps import ClassLaw, StepCount, class_laws

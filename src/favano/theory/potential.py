@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.schedule.policies import check_selected
+from favano.policies.policy import check_selected
 from favano.theory.problem import PaperForm, TheoryProblem, TheorySetting, check_rate
 from favano.types import Floats
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Literal, TypeAlias
 
 from favano.errors import require
-from favano.schedule.policies import check_selected
+from favano.policies.policy import check_selected
 
 PaperForm: TypeAlias = Literal["printed", "corrected"]  # of a formula in the paper
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from favano.schedule import Polling
+from favano.policies import Polling
 from favano.timing.ties import at_or_before, before
 from favano.types import Floats, Mask
 

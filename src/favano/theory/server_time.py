@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from favano.schedule import Buffered, Policy, Polling, Rounds, Windowed, plan
+from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
+from favano.schedule import plan
 from favano.theory.durations import finished, step_laws
 from favano.timing import ClientSpeeds, Deterministic, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import BadInput, require
-from favano.schedule import Policy, Polling, Rounds
-from favano.schedule.policies import check_selected
+from favano.policies import Policy, Polling, Rounds
+from favano.policies.policy import check_selected
 from favano.theory.durations import check_law, finished, step_laws
 from favano.theory.recordings import deadline_steps, polled_steps
 from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric, StepLaw, Trace

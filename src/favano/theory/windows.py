@@ -15,7 +15,7 @@ import numpy as np
 from scipy import fft, special
 
 from favano.errors import BadInput
-from favano.schedule import Windowed
+from favano.policies import Windowed
 from favano.theory.durations import lognormal_cumulative, recorded_jobs, step_laws
 from favano.timing import (
     ClientSpeeds,

@@ -28,6 +28,11 @@ def at_or_before(time: Floats | float, limit: Floats | float) -> Mask:
     return np.asarray(time <= latest(limit))
 
 
+def not_after(time: float, limit: float) -> bool:
+    """The same for two numbers, without arrays."""
+    return time <= limit * (1 + _EQUAL)
+
+
 def before(time: Floats | float, limit: Floats | float) -> Mask:
     """Whether a time is really before a limit, broadcast.
 

@@ -9,9 +9,17 @@ from math import inf
 import numpy as np
 import pytest
 
-from favano.errors import BadInput
-from favano.flower.conductor import Conductor, Dispatch, ReceivedUpdate, Turn, conductor
-from favano.schedule import Adaptive, Buffered, Policy, Polling, Rounds, Schedule, Windowed, plan
+from favano.policies import (
+    Action,
+    Buffered,
+    Dispatch,
+    Policy,
+    Polling,
+    ReceivedUpdate,
+    Rounds,
+    Windowed,
+)
+from favano.schedule import Schedule, plan
 from favano.schedule.draws import step_ends
 from favano.schedule.live_timeline import LiveTimeline
 from favano.timing import ClientSpeeds, Exponential, client_speeds
@@ -31,24 +39,24 @@ def lived(
     The updates to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
     told which clients are at work, and whose updates are here, whenever there is nothing to do.
     """
-    reader, timeline = conductor(policy, SEED), LiveTimeline(fleet.clients, K)
+    reader, timeline = policy.started(SEED), LiveTimeline(fleet.clients, K)
     here: dict[int, ReceivedUpdate] = {}  # client updates that are neither used nor dropped
     numbers = [0] * fleet.clients  # jobs of each client so far
     free = [0.0] * fleet.clients  # when each client has finished them
     arrivals: list[tuple[float, int, int, int]] = []  # time, client, job, steps
     now = 0.0
 
-    def act(turn: Turn) -> None:
-        for answer in (*turn.dropped, *(turn.use or ())):
+    def act(turn: Action) -> None:
+        for answer in (*turn.drop, *(turn.use or ())):
             del here[answer.job]
-        for answer in turn.dropped:
+        for answer in turn.drop:
             timeline.drop(answer.job)
-        for client in turn.given_up:
+        for client in turn.cancel:
             timeline.give_up(client, now)
             free[client] = now
         if turn.use is not None:
             timeline.use([answer.job for answer in turn.use], now)
-        for client, until in turn.calls:
+        for client, until, _ in turn.dispatch:
             first = np.array([numbers[client] * K])
             lengths = step_ends(fleet, np.array([client]), first, K, SEED)[0]
             numbers[client] += 1
@@ -60,26 +68,26 @@ def lived(
     def lose_some(which: Collection[int]) -> None:
         for job in sorted(which & here.keys()):
             timeline.drop(job)
-            reader.lost(here.pop(job))
+            reader.lost(here.pop(job), now)
 
     for client in range(fleet.clients):
-        reader.join(client)
+        reader.join(client, 0.0)
     late = {job for job in lose if job % 2}
     while True:
-        while (turn := reader.turn(now)) is not None:
+        while (turn := reader.act(now)) is not None:
             act(turn)
             lose_some(late)
         at_work = sorted(client for _, client, *_ in arrivals)
         watch(at_work, sorted(answer.client for answer in here.values()))
-        now = min(reader.wakes, arrivals[0][0] if arrivals else inf)
+        now = min(reader.wakes(), arrivals[0][0] if arrivals else inf)
         if now > horizon:
             return timeline.schedule
         while arrivals and arrivals[0][0] <= now:
             _, client, job, steps = heapq.heappop(arrivals)
             timeline.receive(job, steps, now)
-            here[job] = ReceivedUpdate(client, job, int(timeline.known.start_version[job]))
-            reader.answered(here[job])
-        if now < reader.wakes:
+            here[job] = ReceivedUpdate(client, job, int(timeline.known.start_version[job]), steps)
+            reader.receive(here[job], now)
+        if now < reader.wakes():
             lose_some({job for job in lose if job not in late})
 
 
@@ -142,18 +150,18 @@ def test_answers_may_be_lost_again(name: str) -> None:
     assert schedule.wasted_steps.sum() > 0
 
 
-def acted(reader: Conductor, now: float) -> Turn:
+def acted(reader: Policy, now: float) -> Action:
     """What a conductor does now: something."""
-    turn = reader.turn(now)
+    turn = reader.act(now)
     assert turn is not None
     return turn
 
 
-def started(policy: Policy, clients: int, grace: float = 0.0) -> tuple[Conductor, list[Dispatch]]:
-    reader = conductor(policy, SEED, grace=grace)
+def started(policy: Policy, clients: int) -> tuple[Policy, list[Dispatch]]:
+    reader = policy.started(SEED)
     for client in range(clients):
-        reader.join(client)
-    return reader, list(acted(reader, 0.0).calls)
+        reader.join(client, 0.0)
+    return reader, list(acted(reader, 0.0).dispatch)
 
 
 DISTINCT = Buffered(
@@ -177,22 +185,22 @@ def test_policies_know_whether_clients_wait_until_their_answer_is_used(policy: B
 
 
 def test_who_comes_back_waits_until_its_answer_is_used() -> None:
-    reader = conductor(Buffered(buffer=2, local_steps=K, hand_out="flush"), SEED)
+    reader = Buffered(buffer=2, local_steps=K, hand_out="flush").started(SEED)
     for client in range(3):
-        reader.join(client)
-    turn = reader.turn(0.0)
+        reader.join(client, 0.0)
+    turn = reader.act(0.0)
     assert turn is not None
-    assert len(turn.calls) == 3
-    first = ReceivedUpdate(0, 0, -1)
-    reader.answered(first)
-    assert reader.turn(1.0) == Turn(None, [], [])  # it is in the buffer
-    reader.leave(0)
-    reader.join(0)
-    assert reader.turn(2.0) is None
-    second = ReceivedUpdate(1, 1, -1)
-    reader.answered(second)
-    assert reader.turn(3.0) == Turn(calls=[])
-    assert reader.turn(3.0) == Turn([first, second], [Dispatch(0), Dispatch(1)])
+    assert len(turn.dispatch) == 3
+    first = ReceivedUpdate(0, 0, -1, K)
+    reader.receive(first, 0.0)
+    assert reader.act(1.0) == Action(None, [], [])  # it is in the buffer
+    reader.leave(0, 0.0)
+    reader.join(0, 0.0)
+    assert reader.act(2.0) is None
+    second = ReceivedUpdate(1, 1, -1, K)
+    reader.receive(second, 0.0)
+    assert reader.act(3.0) == Action(dispatch=[])
+    assert reader.act(3.0) == Action([first, second], [Dispatch(0), Dispatch(1)])
 
 
 def test_a_client_knows_when_it_is_asked_next() -> None:
@@ -203,79 +211,70 @@ def test_a_client_knows_when_it_is_asked_next() -> None:
 
 
 def test_a_late_answer_is_waited_for_and_then_used_at_the_next_tick() -> None:
-    reader, _ = started(Polling(selected=2, local_steps=K), 2, grace=1.0)
-    reader.answered(ReceivedUpdate(0, 0, -1))
-    assert reader.turn(6.9) is None
-    assert reader.turn(7.0) is None
-    assert reader.wakes == 8.0
+    reader, _ = started(Polling(selected=2, local_steps=K, grace=1.0), 2)
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
+    assert reader.act(6.9) is None
+    assert reader.act(7.0) is None
+    assert reader.wakes() == 8.0
     turn = acted(reader, 8.0)
-    assert turn.use == [ReceivedUpdate(0, 0, -1)]
-    assert turn.calls == [Dispatch(0, 14.0)]
-    reader.answered(ReceivedUpdate(1, 1, -1))
-    reader.answered(ReceivedUpdate(0, 2, 0))
+    assert turn.use == [ReceivedUpdate(0, 0, -1, K)]
+    assert turn.dispatch == [Dispatch(0, 14.0)]
+    reader.receive(ReceivedUpdate(1, 1, -1, K), 0.0)
+    reader.receive(ReceivedUpdate(0, 2, 0, K), 0.0)
     last = acted(reader, 14.0)
-    assert last.use == [ReceivedUpdate(0, 2, 0), ReceivedUpdate(1, 1, -1)]
+    assert last.use == [ReceivedUpdate(0, 2, 0, K), ReceivedUpdate(1, 1, -1, K)]
 
 
 def test_a_tick_without_answers_is_no_update() -> None:
     reader, _ = started(Polling(selected=1, local_steps=K), 1)
     turn = acted(reader, 7.0)
     assert turn.use is None
-    assert reader.wakes == 14.0
+    assert reader.wakes() == 14.0
 
 
 def test_who_is_lost_is_not_waited_for() -> None:
-    reader, _ = started(Polling(selected=2, local_steps=K), 2, grace=5.0)
-    reader.leave(1)
-    reader.answered(ReceivedUpdate(0, 0, -1))
+    reader, _ = started(Polling(selected=2, local_steps=K, grace=5.0), 2)
+    reader.leave(1, 0.0)
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
     turn = acted(reader, 7.0)
-    assert turn.use == [ReceivedUpdate(0, 0, -1)]
-    reader.join(1)  # again
-    assert acted(reader, 7.5).calls == [Dispatch(1, 14.0)]
+    assert turn.use == [ReceivedUpdate(0, 0, -1, K)]
+    reader.join(1, 0.0)  # again
+    assert acted(reader, 7.5).dispatch == [Dispatch(1, 14.0)]
 
 
 def test_a_round_goes_on_without_a_lost_client() -> None:
     reader, calls = started(Rounds(selected=3, local_steps=K), 3)
     assert {call.client for call in calls} == {0, 1, 2}
-    reader.answered(ReceivedUpdate(0, 0, -1))
-    reader.answered(ReceivedUpdate(2, 2, -1))
-    assert reader.turn(1.0) is None
-    reader.leave(1)
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
+    reader.receive(ReceivedUpdate(2, 2, -1, K), 0.0)
+    assert reader.act(1.0) is None
+    reader.leave(1, 0.0)
     turn = acted(reader, 1.0)
-    assert turn.use == [ReceivedUpdate(0, 0, -1), ReceivedUpdate(2, 2, -1)]
+    assert turn.use == [ReceivedUpdate(0, 0, -1, K), ReceivedUpdate(2, 2, -1, K)]
 
 
 def test_a_deadline_ends_a_round() -> None:
     reader, calls = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
     assert [call.until for call in calls] == [9.0, 9.0]
-    reader.answered(ReceivedUpdate(1, 1, -1))
-    turn = acted(reader, reader.wakes)
-    assert turn.use == [ReceivedUpdate(1, 1, -1)]
-    assert turn.given_up == [0]
-    reader.answered(ReceivedUpdate(0, 0, -1))  # too late
-    reader.answered(ReceivedUpdate(0, 2, 0))
-    reader.answered(ReceivedUpdate(1, 3, 0))
+    reader.receive(ReceivedUpdate(1, 1, -1, K), 0.0)
+    turn = acted(reader, reader.wakes())
+    assert turn.use == [ReceivedUpdate(1, 1, -1, K)]
+    assert turn.cancel == [0]
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)  # too late
+    reader.receive(ReceivedUpdate(0, 2, 0, K), 0.0)
+    reader.receive(ReceivedUpdate(1, 3, 0, K), 0.0)
     late = acted(reader, 10.0)
-    assert late.dropped == [ReceivedUpdate(0, 0, -1)]
-    assert late.use == [ReceivedUpdate(0, 2, 0), ReceivedUpdate(1, 3, 0)]
+    assert late.drop == [ReceivedUpdate(0, 0, -1, K)]
+    assert late.use == [ReceivedUpdate(0, 2, 0, K), ReceivedUpdate(1, 3, 0, K)]
 
 
 def test_a_lost_client_leaves_its_place_to_an_idle_one() -> None:
     policy = Buffered(buffer=1, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 2)
-    ((client, _),) = calls
-    reader.leave(client)
+    ((client, _, _),) = calls
+    reader.leave(client, 0.0)
     turn = acted(reader, 1.0)
-    assert [call.client for call in turn.calls] == [1 - client]
-
-
-def test_what_only_a_simulation_has_is_refused() -> None:
-    with pytest.raises(BadInput, match="Adaptive: has a schedule that depends on the models"):
-        conductor(Adaptive(local_steps=2, most_steps=4), SEED)
-    with pytest.raises(BadInput, match="strict_ties=True: is a reading of the simulated clock"):
-        conductor(Polling(selected=2, local_steps=K, strict_ties=True), SEED)
-    with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
-        conductor(Polling(selected=2, local_steps=K), SEED, grace=7.0)
+    assert [call.client for call in turn.dispatch] == [1 - client]
 
 
 @pytest.mark.parametrize("name", ["poll all", "windows", "flush", "arrival", "idle", "uniform"])
@@ -287,18 +286,18 @@ def test_an_answer_of_a_client_that_left_is_still_used(name: str, comes_back: bo
     gone, *others = working
     for job, client in enumerate(working):
         if client == gone:
-            reader.answered(ReceivedUpdate(gone, job, -1))
-    reader.leave(gone)
+            reader.receive(ReceivedUpdate(gone, job, -1, K), 0.0)
+    reader.leave(gone, 0.0)
     if comes_back:
-        reader.join(gone)
+        reader.join(gone, 0.0)
     for job, client in enumerate(working):
         if client != gone:
-            reader.answered(ReceivedUpdate(client, job, -1))
+            reader.receive(ReceivedUpdate(client, job, -1, K), 0.0)
     used, called = list[int](), list[int]()
     for now in (1.0, 7.0):
-        while (turn := reader.turn(now)) is not None:
+        while (turn := reader.act(now)) is not None:
             used += [answer.client for answer in turn.use or ()]
-            called += [call.client for call in turn.calls]
+            called += [call.client for call in turn.dispatch]
     assert gone in used
     if name != "uniform":
         assert called.count(gone) <= comes_back
@@ -312,12 +311,12 @@ def test_whose_answer_is_here_keeps_its_place() -> None:
     policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 1)
     assert calls == [Dispatch(0)]
-    reader.answered(ReceivedUpdate(0, 0, -1))
-    reader.join(1)
-    reader.join(2)
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
+    reader.join(1, 0.0)
+    reader.join(2, 0.0)
     at_work: list[int] = []
-    while (turn := reader.turn(1.0)) is not None:
-        at_work += [call.client for call in turn.calls]
+    while (turn := reader.act(1.0)) is not None:
+        at_work += [call.client for call in turn.dispatch]
     assert len(at_work) == 1
 
 
@@ -327,59 +326,59 @@ def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
     due = {call.client: call.until for call in calls}
     for tick in range(1, 1001):
         (client,) = (who for who, until in due.items() if until == 7.0 * tick)
-        reader.answered(ReceivedUpdate(client, tick, tick - 2))
+        reader.receive(ReceivedUpdate(client, tick, tick - 2, K), 0.0)
         turn = acted(reader, 7.0 * tick)
         assert turn.use is not None
         assert [answer.client for answer in turn.use] == [client]
-        due[client] = turn.calls[0].until
+        due[client] = turn.dispatch[0].until
 
 
 def test_a_new_client_takes_the_place_of_a_lost_one() -> None:
     """And leaves none for those that come after it."""
     reader, _ = started(Buffered(buffer=1, local_steps=K, hand_out="idle", concurrency=1), 1)
-    reader.leave(0)
-    reader.join(1)
-    assert acted(reader, 1.0).calls == [Dispatch(1)]
-    reader.join(2)
-    assert acted(reader, 2.0).calls == []
-    assert reader.turn(2.0) is None
+    reader.leave(0, 0.0)
+    reader.join(1, 0.0)
+    assert acted(reader, 1.0).dispatch == [Dispatch(1)]
+    reader.join(2, 0.0)
+    assert acted(reader, 2.0).dispatch == []
+    assert reader.act(2.0) is None
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whose_next_answer_is_here_is_not_idle_at_a_flush(seed: int) -> None:
     """Client 0 has answered twice; its second answer waits while the first is used."""
     policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=2)
-    reader = conductor(policy, seed)
-    reader.join(0)
-    reader.join(1)
-    assert len(acted(reader, 0.0).calls) == 2
-    reader.answered(ReceivedUpdate(0, 0, -1))
-    assert acted(reader, 1.0).calls == [Dispatch(0)]
-    reader.answered(ReceivedUpdate(1, 1, -1))
-    reader.answered(ReceivedUpdate(0, 2, -1))
-    assert acted(reader, 2.0).calls == []  # the buffer is full
-    assert acted(reader, 2.0) == Turn(
-        [ReceivedUpdate(0, 0, -1), ReceivedUpdate(1, 1, -1)], [Dispatch(1)]
+    reader = policy.started(seed)
+    reader.join(0, 0.0)
+    reader.join(1, 0.0)
+    assert len(acted(reader, 0.0).dispatch) == 2
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
+    assert acted(reader, 1.0).dispatch == [Dispatch(0)]
+    reader.receive(ReceivedUpdate(1, 1, -1, K), 0.0)
+    reader.receive(ReceivedUpdate(0, 2, -1, K), 0.0)
+    assert acted(reader, 2.0).dispatch == []  # the buffer is full
+    assert acted(reader, 2.0) == Action(
+        [ReceivedUpdate(0, 0, -1, K), ReceivedUpdate(1, 1, -1, K)], [Dispatch(1)]
     )
 
 
 def test_an_answer_of_an_earlier_round_does_not_stand_for_one_of_this_round() -> None:
     reader, _ = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
-    reader.answered(ReceivedUpdate(1, 1, -1))
-    assert acted(reader, 9.0).given_up == [0]
-    reader.answered(ReceivedUpdate(0, 0, -1))  # too late, while it is at work again
-    reader.answered(ReceivedUpdate(1, 3, 0))
-    assert reader.turn(10.0) is None
-    reader.answered(ReceivedUpdate(0, 2, 0))
+    reader.receive(ReceivedUpdate(1, 1, -1, K), 0.0)
+    assert acted(reader, 9.0).cancel == [0]
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)  # too late, while it is at work again
+    reader.receive(ReceivedUpdate(1, 3, 0, K), 0.0)
+    assert reader.act(10.0) is None
+    reader.receive(ReceivedUpdate(0, 2, 0, K), 0.0)
     turn = acted(reader, 11.0)
-    assert turn.use == [ReceivedUpdate(1, 3, 0), ReceivedUpdate(0, 2, 0)]
-    assert turn.dropped == [ReceivedUpdate(0, 0, -1)]
+    assert turn.use == [ReceivedUpdate(0, 2, 0, K), ReceivedUpdate(1, 3, 0, K)]
+    assert turn.drop == [ReceivedUpdate(0, 0, -1, K)]
 
 
 def test_a_round_without_answers_makes_no_version() -> None:
     reader, _ = started(Rounds(selected=2, local_steps=K, deadline=9.0), 2)
     turn = acted(reader, 9.0)
-    assert (turn.use, turn.given_up) == (None, [0, 1])
+    assert (turn.use, turn.cancel) == (None, [0, 1])
     for client in (0, 1):
-        reader.answered(ReceivedUpdate(client, 2 + client, -1))
-    assert acted(reader, 12.0).use == [ReceivedUpdate(0, 2, -1), ReceivedUpdate(1, 3, -1)]
+        reader.receive(ReceivedUpdate(client, 2 + client, -1, K), 0.0)
+    assert acted(reader, 12.0).use == [ReceivedUpdate(0, 2, -1, K), ReceivedUpdate(1, 3, -1, K)]

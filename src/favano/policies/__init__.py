@@ -1,0 +1,18 @@
+"""Policies: whom the server asks, when, and what it waits for. NumPy only."""
+
+from favano.policies.adaptive import Adaptive as Adaptive
+from favano.policies.buffered import Buffered as Buffered
+from favano.policies.buffered import HandOut as HandOut
+from favano.policies.buffered import Latency as Latency
+from favano.policies.policy import Action as Action
+from favano.policies.policy import Dispatch as Dispatch
+from favano.policies.policy import Policy as Policy
+from favano.policies.policy import ReceivedUpdate as ReceivedUpdate
+from favano.policies.policy import Referee as Referee
+from favano.policies.polling import Interruption as Interruption
+from favano.policies.polling import Polling as Polling
+from favano.policies.polling import StepCount as StepCount
+from favano.policies.rounds import AtDeadline as AtDeadline
+from favano.policies.rounds import Rounds as Rounds
+from favano.policies.rounds import RoundTime as RoundTime
+from favano.policies.windowed import Windowed as Windowed

@@ -1,0 +1,208 @@
+"""Buffered updates: the server acts when enough client updates are here."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from favano.errors import require
+from favano.options import option
+from favano.policies.policy import (
+    Action,
+    Dispatch,
+    Policy,
+    ReceivedUpdate,
+    check_time,
+    check_work,
+    drawn_place,
+    drawn_subsets,
+)
+
+HandOut = Literal["flush", "arrival", "idle", "uniform"]
+Latency = Literal["client", "server", "none"]
+
+
+class Buffered(Policy):
+    """The server updates when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
+
+    `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
+    each contributor at its own arrival (`arrival`), a random idle client (`idle`), or any random
+    client, which queues the job if it is busy (`uniform`). `latency` says who spends the
+    interaction time, which simulations alone have: the server at a flush, or the client at each
+    job.
+    """
+
+    buffer: int = option(10, "client updates per server step", symbol="Z")
+    hand_out: HandOut = option("flush", "who gets the next job")
+    concurrency: int | None = option(None, "clients at work at the same time", otherwise="all")
+    interaction_time: float = option(3.0, "time of an interaction", symbol="I")
+    latency: Latency = option("server", "who spends the interaction time")
+    distinct: bool = option(False, "a client with an update in the buffer is not idle")
+    max_staleness: int | None = option(None, "older updates are dropped", otherwise="any")
+    flush_at_end: bool = option(False, "use the updates left in the buffer at the horizon")
+
+    def check(self) -> None:
+        require(self.buffer >= 1, "buffer", self.buffer, "need at least 1")
+        check_work(1, self.local_steps)
+        check_time("interaction_time", self.interaction_time)
+        if self.concurrency is not None:
+            require(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
+        if self.max_staleness is not None:
+            require(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a client update is always used, or dropped, before its client begins again."""
+        alone = self.distinct or self.buffer == 1
+        return self.hand_out == "flush" or (self.hand_out == "idle" and alone)
+
+    @property
+    def queues(self) -> bool:
+        """Whether clients at work are given more jobs."""
+        return self.hand_out == "uniform"
+
+    @property
+    def server_pause(self) -> float:
+        """What a server step takes."""
+        return self.interaction_time if self.latency == "server" else 0.0
+
+    @property
+    def client_pause(self) -> float:
+        """What a job takes before its first step."""
+        return self.interaction_time if self.latency == "client" else 0.0
+
+    def start(self, seed: int) -> None:
+        self._seed = seed
+        self._present: list[int] = []  # in order
+        self._is_present: set[int] = set()
+        self._new: list[int] = []
+        self._idle: list[int] = []
+        self._is_idle: set[int] = set()
+        self._at_work: set[int] = set()
+        self._here: deque[ReceivedUpdate] = deque()
+        self._buffer: list[ReceivedUpdate] = []
+        self._version, self._open_places, self._assigned = -1, 0, 0
+
+    def join(self, client: int, now: float) -> None:
+        insort(self._present, client)
+        self._is_present.add(client)
+        here = any(update.client == client for update in (*self._here, *self._buffer))
+        if not (here and self.in_turn):  # else it is dispatched when its update is used
+            self._new.append(client)
+
+    def leave(self, client: int, now: float) -> None:
+        self._present.remove(client)
+        self._is_present.discard(client)
+        self._new = [other for other in self._new if other != client]
+        if client in self._is_idle:
+            self._idle.remove(client)
+            self._is_idle.discard(client)
+        if client in self._at_work:
+            self._at_work.discard(client)
+            self._open_places += 1
+
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self._at_work.discard(update.client)
+        self._here.append(update)
+
+    def lost(self, update: ReceivedUpdate, now: float) -> None:
+        if update in self._buffer:
+            self._buffer.remove(update)
+        else:
+            self._here.remove(update)
+            self._open_places += 1
+        self._new += [client for client in self._free([update.client]) if client not in self._idle]
+
+    def wakes(self) -> float:
+        return inf
+
+    def act(self, now: float) -> Action | None:
+        if self._new:
+            return Action(dispatch=self._welcome())
+        if self._open_places and self._idle:  # a client was lost
+            return Action(dispatch=self._fill())
+        if len(self._buffer) == self.buffer:
+            return self._flush()
+        return self._take(self._here.popleft()) if self._here else None
+
+    def end(self) -> Sequence[ReceivedUpdate]:
+        return self._buffer if self.flush_at_end else ()
+
+    def _welcome(self) -> list[Dispatch]:
+        """New clients begin, as many as may be at work."""
+        busy = len(self._at_work) + len(self._here)  # whose update is here keeps its place
+        free = len(self._new) if self.concurrency is None else max(0, self.concurrency - busy)
+        size = min(free, len(self._new))
+        (order,) = drawn_subsets(self._seed, self._new, size, np.array([0]))
+        self._add_idle(sorted(set(self._new) - set(order)))
+        self._new = []
+        self._open_places = max(0, self._open_places - len(order))
+        return self._dispatch(order)
+
+    def _take(self, update: ReceivedUpdate) -> Action:
+        """A client update goes into the buffer unless it is too old."""
+        client, limit = update.client, self.max_staleness
+        old = limit is not None and self._version - update.start_version > limit
+        if not old:
+            self._buffer.append(update)
+        at_once = self.hand_out == "arrival" or (self.hand_out == "flush" and old)
+        dispatch = self._dispatch(self._free([client])) if at_once else []
+        if not (old or len(self._buffer) < self.buffer):
+            return Action(dispatch=dispatch)
+        kept = self.distinct and not old  # who has a client update in the buffer is not idle
+        more = self._next([] if kept else [client])
+        return Action(None, dispatch + more, [update] if old else [])
+
+    def _flush(self) -> Action:
+        """The buffer is full: a server step."""
+        use, self._buffer = self._buffer, []
+        self._version += 1
+        clients = [update.client for update in use]
+        if self.hand_out == "flush":
+            return Action(use, self._dispatch(self._free(clients)))
+        return Action(use, self._next(clients if self.distinct else clients[-1:]))
+
+    def _next(self, idle: list[int]) -> list[Dispatch]:
+        """Who gets the place of a client update, where places are not those of the clients."""
+        if self.hand_out == "uniform" and self._present:
+            return self._dispatch([self._present[self._draw(len(self._present))]])
+        if self.hand_out != "idle":
+            return []
+        self._add_idle(self._free(idle))
+        self._open_places += 1
+        return self._fill()
+
+    def _free(self, clients: Iterable[int]) -> list[int]:
+        """Those that are present and have nothing to do: a client may have left and come back."""
+        present, at_work = self._is_present, self._at_work
+        return [client for client in clients if client in present and client not in at_work]
+
+    def _add_idle(self, clients: Iterable[int]) -> None:
+        for client in clients:
+            if client not in self._is_idle:
+                self._is_idle.add(client)
+                self._idle.append(client)
+
+    def _fill(self) -> list[Dispatch]:
+        """Idle clients, drawn at random, take the open places."""
+        clients, idle = [], self._idle
+        while self._open_places and idle:
+            place = self._draw(len(idle))
+            idle[place], idle[-1] = idle[-1], idle[place]
+            clients.append(idle.pop())
+            self._is_idle.discard(clients[-1])
+            self._open_places -= 1
+        return self._dispatch(clients)
+
+    def _dispatch(self, clients: Iterable[int]) -> list[Dispatch]:
+        self._at_work.update(clients)
+        return [Dispatch(client) for client in clients]
+
+    def _draw(self, size: int) -> int:
+        self._assigned += 1
+        return drawn_place(self._seed, self._assigned, size)

@@ -1,0 +1,238 @@
+"""What a policy is: whom the server asks, when, and what it waits for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import FrozenInstanceError, replace
+from math import inf
+from typing import ClassVar, NamedTuple, NoReturn, Self
+
+import numpy as np
+
+from favano.errors import BadInput, require
+from favano.options import Options, option
+from favano.rng import Stream, bits, word
+from favano.types import Ints
+
+_SERVER = 2**40  # the server's own stream among those of the clients
+
+
+class ReceivedUpdate(NamedTuple):
+    """A client update, as far as policies know it."""
+
+    client: int
+    job: int  # number of the job, in the order of dispatch
+    start_version: int  # the version that it began from; -1: the initial model
+    steps: int = 0  # local steps made
+
+
+class Dispatch(NamedTuple):
+    """A client is sent the newest model, and begins a job."""
+
+    client: int
+    until: float = inf  # it answers then, or once all its steps are made
+    steps: int | None = None  # local steps; None: K
+
+
+class Action(NamedTuple):
+    """What the server does now: drop updates, cancel jobs, make a server step, dispatch."""
+
+    use: Sequence[ReceivedUpdate] | None = None  # of the server step; None: there is none
+    dispatch: Sequence[Dispatch] = ()
+    drop: Sequence[ReceivedUpdate] = ()  # updates that will not be used
+    cancel: Sequence[int] = ()  # clients whose jobs are no longer waited for
+    due: float | None = None  # when it was to be done, if that was planned
+
+
+def _set_state(self: Policy, name: str, value: object) -> None:
+    if name in type(self).__dataclass_fields__:
+        raise FrozenInstanceError(f"{type(self).__name__}.{name} is an option: it cannot change")
+    object.__setattr__(self, name, value)
+
+
+class Policy(Options, ABC):
+    """A state machine that is told what happens and says what to do.
+
+    It knows neither models nor messages nor a clock. In a simulation the virtual clock calls it
+    (`schedule/virtual_clock.py`), in a federation the server; it cannot tell which. Its options are
+    declared by `favano.option` and never change; all other attributes are state, and `start` sets
+    them. Two policies with the same options are equal, whatever their state.
+
+    Times are those of the run, from 0 on. `act` is called after every event and at `wakes`, again
+    and again until it returns None.
+    """
+
+    grows: ClassVar[bool] = False  # whether jobs depend on models, so that nothing can be planned
+
+    local_steps: int = option(20, "local steps per job", symbol="K")
+
+    @classmethod
+    def declare(cls) -> None:
+        """Let attributes be set that are not options."""
+        setattr(cls, "__setattr__", _set_state)  # noqa: B010
+
+    def started(self, seed: int) -> Self:
+        """The same policy at the beginning of a run."""
+        machine = replace(self)
+        machine.start(seed)
+        return machine
+
+    def start(self, seed: int) -> None:
+        """Set the state before anything has happened; no client has joined yet.
+
+        Args:
+            seed: of the policy's random draws.
+        """
+
+    @abstractmethod
+    def join(self, client: int, now: float) -> None:
+        """A client can be asked from now on."""
+
+    @abstractmethod
+    def leave(self, client: int, now: float) -> None:
+        """A client is gone with whatever it was doing; updates that are here may be used."""
+
+    @abstractmethod
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        """A client update is here."""
+
+    @abstractmethod
+    def act(self, now: float) -> Action | None:
+        """What to do now; None: nothing."""
+
+    @abstractmethod
+    def wakes(self) -> float:
+        """When to ask again at the latest; infinity: when something happens."""
+
+    @property
+    def queues(self) -> bool:
+        """Whether clients at work may be given more jobs, which they do one after the other."""
+        return False
+
+    @property
+    def server_pause(self) -> float:
+        """Simulated time that a server step takes."""
+        return 0.0
+
+    @property
+    def client_pause(self) -> float:
+        """Simulated time between the dispatch of a job and its first step."""
+        return 0.0
+
+    def lost(self, update: ReceivedUpdate, now: float) -> None:
+        """An update that was here is not; if it is used nevertheless, it is left out."""
+
+    def end(self) -> Sequence[ReceivedUpdate]:
+        """Updates of a last server step at the horizon of a simulation, if there is one."""
+        return ()
+
+
+def drawn_subsets(seed: int, clients: Iterable[int], size: int, rounds: Ints) -> list[list[int]]:
+    """Uniform subsets of these clients without repetition, one per round, in order.
+
+    Each client draws a key for the round, and the `size` smallest are taken.
+    """
+    present = np.array(sorted(clients), dtype=np.int64)
+    if size == len(present):
+        return [present.tolist() for _ in rounds]
+    keys = bits(seed, Stream.SELECTION, present, rounds[:, None])
+    chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, :size], axis=1)
+    drawn: list[list[int]] = present[chosen].tolist()
+    return drawn
+
+
+def drawn_place(seed: int, index: int, size: int) -> int:
+    """One of 0..size-1: draw number `index` of the server."""
+    high = (word(seed, Stream.ASSIGNMENT, _SERVER, index) % 2**64) >> 12
+    return int((high + 0.5) * 2.0**-52 * size)
+
+
+class Referee:
+    """Refuses what a policy cannot mean, in one sentence with its name, by any clock."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy, self._name = policy, type(policy).__name__
+        self._time, self._actions = -inf, 0
+
+    def check(
+        self,
+        action: object,
+        now: float,
+        *,
+        present: Collection[int],
+        busy: Collection[int],
+        here: Collection[int],
+    ) -> None:
+        """Check one action.
+
+        Args:
+            action: what `act` returned.
+            now: the time.
+            present: clients that can be asked.
+            busy: clients at work.
+            here: numbers of the jobs whose updates are here.
+        """
+        if not isinstance(action, Action):
+            self._refuse(f"act returns {action!r}; need a favano.Action or None", now)
+        updates = (*action.drop, *(action.use or ()))
+        jobs = [update.job for update in updates]
+        for update in updates:
+            if update.job not in here:
+                rule = "uses or drops an update that is not here, or no longer"
+                self._refuse(f"{rule}: job {update.job} of client {update.client}", now)
+        if len(set(jobs)) < len(jobs):
+            self._refuse("uses or drops an update twice in one action", now)
+        for client in action.cancel:
+            if client not in busy:
+                self._refuse(f"cancels client {client}, which is not at work", now)
+        for client, until, steps in action.dispatch:
+            if client not in present:
+                self._refuse(f"dispatches client {client}, which is not there", now)
+            if client in busy and not self._policy.queues and client not in action.cancel:
+                self._refuse(f"dispatches client {client}, which is at work already", now)
+            if not until > now:
+                self._refuse(f"dispatches client {client} until {until:g}, which is past", now)
+            if steps is not None and not 1 <= steps <= self._policy.local_steps:
+                most = self._policy.local_steps
+                self._refuse(f"dispatches client {client} for {steps} steps; need 1..{most}", now)
+        if len(action.dispatch) > 1 and not self._policy.queues:
+            clients = [job.client for job in action.dispatch]
+            if len(set(clients)) < len(clients):
+                self._refuse("dispatches a client twice in one action", now)
+        self._actions = self._actions + 1 if now == self._time else 0
+        self._time = now
+        if self._actions > _MOST_ACTIONS + 4 * len(present):
+            self._refuse("acts without end; act must return None once nothing is to be done", now)
+
+    def waits(self, wakes: object, now: float, *, for_clients: bool) -> float:
+        """When to ask again, after `act` has returned None."""
+        if not isinstance(wakes, float | int):
+            self._refuse(f"wakes returns {wakes!r}; need a time", now)
+        if not wakes > now:  # NaN too
+            self._refuse(f"wakes at {wakes:g}, which is past, and does nothing", now)
+        if wakes == inf and not for_clients:
+            self._refuse("waits forever: no client is at work, and wakes() is infinity", now)
+        return wakes
+
+    def _refuse(self, rule: str, now: float) -> NoReturn:
+        raise BadInput("policy", self._name, f"{rule} (time {now:g})")
+
+
+_MOST_ACTIONS = 10_000  # at one time, besides a few per client
+
+
+def check_selected(selected: int, clients: int) -> None:
+    """Refuse more clients per server step than there are."""
+    require(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
+
+
+def check_work(selected: int, local_steps: int) -> None:
+    """Refuse policies without clients or without steps."""
+    require(selected >= 1, "selected", selected, "need at least 1")
+    require(local_steps >= 1, "local_steps", local_steps, "need at least 1")
+
+
+def check_time(name: str, value: float) -> None:
+    """Refuse negative times."""
+    require(value >= 0, name, value, "need a time >= 0")

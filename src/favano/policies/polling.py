@@ -1,0 +1,145 @@
+"""Polling: every period the server asks s random clients for what they have."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from favano.errors import require
+from favano.options import option
+from favano.policies.policy import (
+    Action,
+    Dispatch,
+    Policy,
+    ReceivedUpdate,
+    check_time,
+    check_work,
+    drawn_subsets,
+)
+from favano.types import Floats, Ints
+
+Interruption = Literal["redraw", "resume", "keep"]
+StepCount = Literal["durations", "literal", "literal-zero"]
+
+_TICKS = 256  # whose subsets are drawn at once
+
+
+class Polling(Policy):
+    """Every `period` the server asks s random clients for their progress (FAVANO, QuAFL).
+
+    A client works from contact to contact, for K steps at most. Since the draw of a tick does not
+    depend on what clients do, the next tick that draws a client is known when it gets the model:
+    the job has an appointment. When clients join or leave, ticks to come are drawn anew;
+    appointments that clients know of stand. Who is late is waited for until `grace` has passed,
+    and is then due at the next tick.
+
+    The options from `interruption` on are other readings of the paper's clock (docs/readings.md),
+    which simulations alone have: `schedule/polling.py` knows them.
+    """
+
+    selected: int = option(20, "clients asked per tick", symbol="s")
+    waiting_time: float = option(4.0, "time between two interactions", symbol="V")
+    interaction_time: float = option(3.0, "time of an interaction", symbol="I")
+    interruption: Interruption = option("redraw", "the step under way at a contact")
+    starts_at_zero: bool = option(False, "first contact at time 0, before any step")
+    idle_in_interaction: bool = option(False, "clients do not compute during interactions")
+    strict_ties: bool = option(False, "a step that ends exactly at the contact is lost")
+    overrun: bool = option(False, "the last contact is at or past the horizon")
+    step_count: StepCount = option("durations", "literal: E itself is geometric")
+    grace: float = option(0.0, "how long a tick waits for updates that are due")
+
+    def check(self) -> None:
+        check_work(self.selected, self.local_steps)
+        check_time("waiting_time", self.waiting_time)
+        check_time("interaction_time", self.interaction_time)
+        require(self.period > 0, "waiting_time", self.waiting_time, "need a positive server step")
+        rule = f"need 0 <= grace < {self.period:g}, the time between two ticks"
+        require(0 <= self.grace < self.period, "grace", self.grace, rule)
+
+    @property
+    def period(self) -> float:
+        """Length I + V of a server step."""
+        return self.waiting_time + self.interaction_time
+
+    def window(self, gap: Floats | Ints) -> Floats:
+        """The time that a client has to work between contacts that are `gap` server steps apart."""
+        idle = self.interaction_time if self.idle_in_interaction else 0.0
+        return np.maximum(gap * self.period - idle, 0.0)
+
+    def start(self, seed: int) -> None:
+        self._seed = seed
+        self._tick = 0  # the next one
+        self._present: set[int] = set()
+        self._new: list[int] = []  # clients without a model
+        self._due: dict[int, int] = {}  # tick of each client at work
+        self._here: dict[int, ReceivedUpdate] = {}  # that wait for their tick, by client
+        self._drawn_from, self._draws = 0, list[set[int]]()
+
+    def join(self, client: int, now: float) -> None:
+        self._present.add(client)
+        if client not in self._here:  # else it is dispatched when its update is used
+            self._new.append(client)
+        self._draws = []
+
+    def leave(self, client: int, now: float) -> None:
+        self._present.discard(client)
+        if client not in self._here:
+            self._due.pop(client, None)
+        self._new = [other for other in self._new if other != client]
+        self._draws = []
+
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self._here[update.client] = update
+
+    def lost(self, update: ReceivedUpdate, now: float) -> None:
+        del self._here[update.client], self._due[update.client]
+        if update.client in self._present:
+            self._new.append(update.client)
+
+    def wakes(self) -> float:
+        time = self._time(self._tick)
+        return time + self.grace if self._late() else time
+
+    def act(self, now: float) -> Action | None:
+        if self._new:
+            new, self._new = sorted(self._new), []
+            return Action(dispatch=[self._dispatch(client, now) for client in new])
+        time = self._time(self._tick)
+        if now < time or (self._late() and now < time + self.grace):
+            return None
+        due = sorted(client for client, tick in self._due.items() if tick <= self._tick)
+        use = [self._here.pop(client) for client in due if client in self._here]
+        self._tick += 1
+        for update in use:
+            del self._due[update.client]
+        again = [update.client for update in use if update.client in self._present]
+        return Action(use or None, [self._dispatch(client, now) for client in again], due=time)
+
+    def _time(self, tick: int) -> float:
+        return (tick + 1) * self.period
+
+    def _late(self) -> bool:
+        """Whether client updates are not here that are due at the next tick."""
+        due = (client for client, tick in self._due.items() if tick <= self._tick)
+        return any(client not in self._here for client in due)
+
+    def _dispatch(self, client: int, now: float) -> Dispatch:
+        """A job until the next tick that draws the client; a server that stood still is late."""
+        tick = self._tick
+        while self._time(tick) <= now:
+            tick += 1
+        while client not in self._subset(tick):
+            tick += 1
+        self._due[client] = tick
+        return Dispatch(client, self._time(tick))
+
+    def _subset(self, tick: int) -> set[int]:
+        if not self._drawn_from <= tick < self._drawn_from + len(self._draws):
+            if self._draws:  # go on after them, and forget those that are past
+                del self._draws[: self._tick - self._drawn_from]
+            self._drawn_from = self._tick
+            first, size = self._tick + len(self._draws), min(self.selected, len(self._present))
+            ticks = np.arange(first, first + _TICKS)
+            self._draws += map(set, drawn_subsets(self._seed, self._present, size, ticks))
+        return self._draws[tick - self._drawn_from]

@@ -1,0 +1,104 @@
+"""A policy that nobody here wrote, in a federation."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from favano.errors import BadInput
+from favano.flower.ledger import Joined, Ledger, UsedUpdate
+from favano.methods import make_method
+from favano.policies import Action, Adaptive, Dispatch, Policy, Polling, ReceivedUpdate
+from favano.schedule import Schedule
+from favano.types import Floats
+from tests.flower.federations import diverges, grid_of, lived, strategy_of
+
+FILE = Path(__file__).parents[2] / "examples" / "own_policy.py"
+
+
+def test_it_replays_to_the_bit() -> None:
+    strategy = strategy_of(make_method(f"{FILE}:Turns", {"period": 3.0}))
+    result = lived(strategy, grid_of())
+    assert result.trace is not None
+    schedule = result.trace.schedule
+    assert schedule.updates == 12
+    assert set(schedule.client[: schedule.jobs].tolist()) == {0, 1, 2}
+    assert diverges(strategy, result).largest == 0
+
+
+class Nonsense(Policy):
+    """Does at time 0 what it is told to, and then nothing."""
+
+    def start(self, seed: int) -> None:
+        self.here: list[ReceivedUpdate] = []
+
+    def join(self, client: int, now: float) -> None: ...
+
+    def leave(self, client: int, now: float) -> None: ...
+
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self.here.append(update)
+
+    def wakes(self) -> float:
+        return inf
+
+    def act(self, now: float) -> Action | None:
+        if now == 0:
+            return Action(dispatch=[Dispatch(5)])
+        if now == 1:
+            return Action(dispatch=[Dispatch(0)])
+        if now == 2:
+            return Action(dispatch=[Dispatch(1, until=1.5)])
+        return Action(use=self.here) if self.here else None
+
+
+def rates(schedule: Schedule, now: float) -> Floats:
+    return np.ones(len(schedule.client))
+
+
+def began() -> Ledger:
+    ledger = Ledger(Nonsense(), 2, 0, rates)
+    ledger.apply(Joined(0.0, 0, 100))
+    return ledger
+
+
+def test_nonsense_gets_one_sentence_in_real_time() -> None:
+    ledger = began()
+    for time, rule in (
+        (0.0, r"dispatches client 5, which is not there \(time 0\)"),
+        (2.0, "dispatches client 1, which is not there"),
+    ):
+        with pytest.raises(BadInput, match=f"policy=Nonsense: {rule}"):
+            ledger.turn_at(time)
+    ledger.apply(Joined(0.5, 1, 101))
+    with pytest.raises(BadInput, match=r"dispatches client 1 until 1\.5, which is past"):
+        ledger.turn_at(2.0)
+    assert ledger.turn_at(1.0) is not None
+    with pytest.raises(BadInput, match="dispatches client 0, which is at work already"):
+        ledger.turn_at(1.0)
+    ledger.apply(UsedUpdate(3.0, 0, 4, 1.0))
+    assert ledger.turn_at(3.0) is not None
+    with pytest.raises(BadInput, match="uses or drops an update that is not here, or no longer"):
+        ledger.turn_at(3.0)
+
+
+def test_a_policy_that_never_acts_is_refused_once_nobody_else_can_join() -> None:
+    ledger = began()
+    assert ledger.turn_at(5.0) is None
+    assert ledger.wakes() == inf  # another client may join
+    ledger.apply(Joined(6.0, 1, 101))
+    assert ledger.turn_at(7.0) is None
+    with pytest.raises(BadInput, match="policy=Nonsense: waits forever: no client is at work"):
+        ledger.wakes()
+
+
+def test_what_only_a_simulation_has_is_refused() -> None:
+    with pytest.raises(BadInput, match="Adaptive: has a schedule that depends on the models"):
+        Ledger(Adaptive(local_steps=2, most_steps=4), 2, 0, rates)
+    with pytest.raises(BadInput, match="strict_ties=True: is a reading of the simulated clock"):
+        Ledger(Polling(selected=2, strict_ties=True), 2, 0, rates)
+    with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
+        Polling(selected=2, grace=7.0)
