@@ -42,8 +42,7 @@ class LeastRecent(Policy):
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self.here.append(update)
-        if update.client not in self.waiting:
-            self.waiting.append(update.client)
+        self.waiting.append(update.client)
 
     def wakes(self) -> float:
         return self.tick * self.period
