@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from favano.errors import BadInput
 from favano.options import option
 from favano.policies import Action, Dispatch, Policy, Polling, ReceivedUpdate, Rounds, Windowed
-from favano.schedule import Schedule, plan
+from favano.schedule import Schedule, check_progress_is_known, plan
 from favano.schedule.virtual_clock import drive
 from favano.timing import ClientSpeeds, client_speeds, parse_law, two_speeds
 
@@ -193,6 +193,7 @@ NONSENSE: dict[str, tuple[Callable[[LeastRecent, float], object], float, str]] =
     "no alarm": (lambda policy, now: None, nan, "wakes at nan, which is past"),
     "never an action": (lambda policy, now: None, inf, "waits forever: no client is at work"),
     "actions without end": (lambda policy, now: Action(), inf, "acts without end"),
+    "an error": (lambda policy, now: policy.nobody, inf, "raises AttributeError"),  # type: ignore[attr-defined]
     "no action": (lambda policy, now: [1], inf, r"act returns \[1\]; need a favano.Action"),
 }
 
@@ -225,3 +226,9 @@ def test_steps_of_a_job_are_those_of_its_dispatch() -> None:
     mine = schedule.client == 0
     assert schedule.first_step[mine].tolist() == [0, 2, 5, 9, 14]
     assert (schedule.finish - schedule.begin)[:8].tolist() == schedule.steps[:8].tolist()
+
+
+def test_progress_under_a_policy_of_ones_own_is_refused() -> None:
+    """How its jobs are cut is not in the schedule."""
+    with pytest.raises(BadInput, match="policy=LeastRecent: the steps of a job under way are not"):
+        check_progress_is_known(LeastRecent(), two_speeds(3))

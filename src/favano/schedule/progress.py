@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Adaptive, Policy, Polling, Rounds
+from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
 from favano.schedule.draws import draws_used, step_ends, total_before
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Trace
@@ -64,6 +64,9 @@ def _first_draws(schedule: Schedule, policy: Policy, fleet: ClientSpeeds, seed: 
 
 def check_progress_is_known(policy: Policy, fleet: ClientSpeeds) -> None:
     """Refuse readings of the clock under which a job's step times are not its own draws."""
+    ours = isinstance(policy, Adaptive | Buffered | Polling | Rounds | Windowed)
+    rule = "the steps of a job under way are not known with a policy of one's own"
+    require(ours, "policy", type(policy).__name__, rule)
     rule = "the steps of a job under way are not known under this reading"
     if isinstance(policy, Polling):
         require(policy.interruption == "redraw", "interruption", policy.interruption, rule)

@@ -16,6 +16,7 @@ from math import inf
 
 import numpy as np
 
+from favano.errors import BadInput, format_error
 from favano.policies import Action, Dispatch, Policy, ReceivedUpdate, Referee
 from favano.schedule.draws import draws_used, step_ends
 from favano.schedule.job_times import JobTimes
@@ -33,8 +34,14 @@ def drive(
     `jobs` is about how many there will be, if that is known: it saves time.
     """
     each = jobs / fleet.mean / float((1 / fleet.mean).sum())
-    clock = _VirtualClock(policy, fleet, seed, each)
-    clock.run(horizon)
+    try:
+        clock = _VirtualClock(policy, fleet, seed, each)
+        clock.run(horizon)
+    except Exception as error:
+        if isinstance(error, BadInput) or type(policy).__module__.startswith("favano."):
+            raise
+        rule = f"raises {format_error(error)}"
+        raise BadInput("policy", type(policy).__name__, rule) from error
     return clock.schedule
 
 
