@@ -17,7 +17,7 @@ import federation_tables
 import scaling_tables
 import speed_tables
 
-from favano.records import Entry
+from favano.records import Entry, read_ledger
 from favano.report.complexity import formula_sheet, number_sheets
 from favano.report.paper_comparison import (
     beside_paper,
@@ -26,7 +26,7 @@ from favano.report.paper_comparison import (
     leads,
     other_readings,
 )
-from favano.report.reproduction import draw, read_facts, read_ledger, readme
+from favano.report.reproduction import draw, read_facts, readme
 from favano.report.sheet import Sheet, markdown
 from favano.report.wording import percent
 from favano.studies.catalogue import EXPERIMENTS

@@ -24,7 +24,7 @@ from speed_records import (
     Spread,
 )
 
-from favano.report.reproduction import read_ledger
+from favano.records import read_ledger
 from favano.report.sheet import Sheet, markdown
 
 ROOT = Path(__file__).parent.parent

@@ -252,6 +252,18 @@ SEARCH = Search(
 )
 
 
+def test_readings_of_an_earlier_call_stay(tmp_path: Path) -> None:
+    longer = Reading("twice as long", ("favano",), {}, time=2.0)
+    both = replace(SMALL, readings={**SMALL.readings, "longer": longer})
+    for name in ("none", "longer", "none"):
+        reproduce_small(tmp_path, Request(seeds=1, readings=(name,)), experiments=[both])
+        (tmp_path / "runs").rename(tmp_path / f"runs-{name}-{len(list(tmp_path.iterdir()))}")
+    (path,) = tmp_path.glob("*/readings.csv")
+    readings = [entry.reading for entry in ledger(path)]
+    assert list(dict.fromkeys(readings)) == ["none", "longer"]
+    assert len(set(readings)) < len(readings) == len(set(ledger(path)))
+
+
 def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
     request = Request(seeds=1, readings=("none",), tune=True)
     only = Experiment(

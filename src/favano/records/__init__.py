@@ -31,6 +31,7 @@ from favano.records.ledger import curves_to_csv as curves_to_csv
 from favano.records.ledger import entries_from_csv as entries_from_csv
 from favano.records.ledger import entries_to_csv as entries_to_csv
 from favano.records.ledger import rates_tried as rates_tried
+from favano.records.ledger import read_ledger as read_ledger
 from favano.records.metric import ACCURACY as ACCURACY
 from favano.records.metric import LOSS as LOSS
 from favano.records.metric import OF_LOSS as OF_LOSS

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from favano.records.folder import read_file
 from favano.records.table import from_csv, to_csv
 
 RUNS: Final = "runs"
@@ -98,6 +100,11 @@ def _last(reached: _Reached) -> list[float]:
 
 entries_to_csv = partial(to_csv, Entry)
 entries_from_csv = partial(from_csv, Entry)
+
+
+def read_ledger(path: Path) -> list[Entry]:
+    """The entries of a ledger; none if there is no such file."""
+    return read_file(path, entries_from_csv) if path.exists() else []
 
 
 class CurvePoint(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from favano.records import Entry, entries_from_csv, read_file
+from favano.records import Entry, read_file, read_ledger
 from favano.records.ledger import LEDGERS, RUNS
 from favano.report.figure_style import STYLE, save
 from favano.report.figures import cells_figure, curves_figure
@@ -69,11 +69,6 @@ class PageLayout(Protocol):
     @property
     def about(self) -> Mapping[str, str]:
         """Facts on its data and on published numbers, by name."""
-
-
-def read_ledger(path: Path) -> list[Entry]:
-    """The entries of a ledger; none if there is no such file."""
-    return read_file(path, entries_from_csv) if path.exists() else []
 
 
 def sheets(folder: Path, layout: PageLayout, *, narrow: bool = False) -> list[Sheet]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from favano.errors import require
-from favano.records import curves_to_csv, entries_to_csv, write_together
+from favano.records import Entry, curves_to_csv, entries_to_csv, read_ledger, write_together
 from favano.records.folder import CURVES
 from favano.records.ledger import READINGS, RUNS, TUNED, TUNING
 from favano.specification.spec import required
@@ -119,11 +120,20 @@ def tuned_parts(
 def write_parts(
     folder: Path, parts: Mapping[str, Sequence[StudyRun]], archive: Archive, *, curves: bool
 ) -> None:
-    """Write the ledgers of an experiment and, for figures, its mean curves."""
-    texts = {
-        f"{name}.csv": entries_to_csv(archive.entry(run) for run in runs)
-        for name, runs in parts.items()
-    }
+    """Write the ledgers of an experiment and, for figures, its mean curves.
+
+    Readings that an earlier call has made and this one did not ask for stay in their ledger.
+    """
+    texts = {}
+    for name, runs in parts.items():
+        by_reading: dict[str, list[Entry]] = {}
+        if name == READINGS:
+            for entry in read_ledger(folder / f"{READINGS}.csv"):
+                by_reading.setdefault(entry.reading, []).append(entry)
+        by_reading |= {run.reading: [] for run in runs}
+        for run in runs:
+            by_reading[run.reading].append(archive.entry(run))
+        texts[f"{name}.csv"] = entries_to_csv(chain.from_iterable(by_reading.values()))
     if curves:
         texts[CURVES] = curves_to_csv(mean_curves(parts[RUNS], archive))
     write_together(folder, texts)
