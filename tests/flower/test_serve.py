@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
-from shutil import copytree
+from shutil import copyfile, copytree
 
 import pytest
 
@@ -175,17 +175,29 @@ def test_a_trace_that_contradicts_the_specification_is_refused(
         replay_folder(tmp_path)
 
 
-def test_a_trace_of_0_2_replays_to_its_model(tmp_path: Path) -> None:
-    """Of `favano serve` and three nodes on loopback, as 0.2 wrote it; the machine has a say."""
-    folder = Path(__file__).parent / "trace_0_2"
+def trace_of_0_2(method: str, folder: Path) -> Path:
+    """What 0.2 wrote; its federations all began with the same model."""
+    traces = Path(__file__).parent / "traces"
+    copytree(traces / method, folder, dirs_exist_ok=True)
+    copyfile(traces / "initial.safetensors", folder / "initial.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize(("method", "steps"), [("favano", 50), ("fedbuff", 120), ("fedavg", 120)])
+def test_traces_of_0_2_replay_to_their_models(method: str, steps: int, tmp_path: Path) -> None:
+    """FAVANO's is of three nodes on loopback, the others of virtual time; the machine has a say."""
+    folder = trace_of_0_2(method, tmp_path)
     trace, replayed = load_trace(folder / "trace.npz"), replay_folder(folder)
+    used = trace.schedule.used_by < trace.schedule.updates
     assert trace.old
-    assert trace.schedule.steps.sum() == 55
+    assert trace.schedule.steps[used].sum() == steps
     assert replayed.largest < 1e-6
     assert replayed.equal or not SAME_MACHINE
-    copytree(folder, tmp_path, dirs_exist_ok=True)
-    spec = (folder / "spec.toml").read_text()
-    (tmp_path / "spec.toml").write_text(spec.replace('robust = "none"', 'robust = "clip:1"'))
+
+
+def test_a_robust_rule_of_0_2_is_refused(tmp_path: Path) -> None:
+    spec = trace_of_0_2("favano", tmp_path) / "spec.toml"
+    spec.write_text(spec.read_text().replace('robust = "none"', 'robust = "clip:1"'))
     with pytest.raises(BadInput, match=r"robust=clip:1: meant another rule before 0\.3"):
         replay_folder(tmp_path)
 
