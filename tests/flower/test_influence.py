@@ -108,9 +108,19 @@ def hoarding(change: Change, empty: int) -> tuple[Change, Lie]:
     return hoarded, lie
 
 
+def trusted_first(client: int, honest_calls: int) -> tuple[Change, Lie]:
+    """Makes a record of whole jobs, then claims far fewer steps than that for the same progress."""
+
+    def lie(reply: Reply, number: int) -> Reply:
+        return reply if number <= honest_calls else claims(1)(reply, number)
+
+    return whole_job(client), lie
+
+
 LIARS: Mapping[str, Callable[[], tuple[Change, Lie]]] = {
     "one step": lambda: (whole_job(LIAR), claims(1)),
     "no step": lambda: (whole_job(LIAR), claims(0)),
+    "one step, after a record": lambda: trusted_first(LIAR, 5),
     "ten empty client updates": lambda: hoarding(whole_job(LIAR), 10),
     "a hundred times": lambda: (lengthened(100.0), claims(STEPS)),
     "huge": lambda: (lengthened(1e32), claims(STEPS)),
@@ -186,6 +196,7 @@ def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> No
     ("method", "liar", "least"),
     [
         ("favano", "one step", 15.0),
+        ("favano", "one step, after a record", 8.0),
         ("favano", "ten empty client updates", 15.0),
         ("favano deterministic", "one step", 15.0),
         ("favano-delta", "one step", 15.0),

@@ -132,7 +132,7 @@ class Left(NamedTuple):
     @property
     def answered(self) -> set[int]:
         """Jobs whose updates were accepted."""
-        return {int(str(event[2])) for event in self.events if event[0] == "Answered"}
+        return {int(str(event[2])) for event in self.events if event[0] == "UsedUpdate"}
 
 
 def left_in(folder: Path) -> Left:
@@ -256,5 +256,5 @@ def test_a_client_app_may_be_killed(tmp_path: Path) -> None:
     """Within a minute Flower starts it again or tells of its end; then its node is called again."""
     flags = {"tick": 10.0, "grace": 4.0, "local_steps": 100, "rounds": 12}
     end = check(lived(tmp_path, CLIENT_APP, stock=(3,), **flags), 12)
-    updates = [event for event in end.events if event[0] == "Answered" and event[5] == 3]
+    updates = [event for event in end.events if event[0] == "UsedUpdate" and event[5] == 3]
     assert len(updates) > 1  # one of them since then
