@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Iterator, Mapping
+from math import inf, nan
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ pytest.importorskip("flwr")
 
 from fastapi.routing import iter_route_contexts
 from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import Message, Metadata
+from flwr.proto.message_pb2 import Message, Metadata, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.superlink.main import create_app
 
@@ -159,16 +160,23 @@ def test_a_request_from_outside_says_that_it_is_short(headers: dict[str, str], s
 def test_only_parts_of_models_are_long(path: str) -> None:
     """A reply with 20,000 names of parts in a megabyte held everybody's for 40 seconds."""
     method = "GET" if path == "/health" else "POST"
+    body = pushed() if "push-messages" in path else b""
     for length, status in ((2**15, 200), (2**15 + 1, 413)):
-        reply, _ = answer({"content-length": str(length)}, method=method, path=path)
+        reply, _ = answer({"content-length": str(length)}, method=method, path=path, body=body)
         assert reply == status
 
 
-def pushed(**head: Any) -> bytes:
+def pushed(parts: str = "a" * 64, runtime: float = 0.5, **head: Any) -> bytes:
     """A request of node 7 to push a message."""
     usual = {"message_id": "a" * 64, "src_node_id": 7, "dst_node_id": 1, "message_type": "train"}
-    message = Message(metadata=Metadata(**{**usual, "reply_to_message_id": "b" * 64, **head}))
-    request = PushMessagesRequest(node=Node(node_id=7), messages_list=[message])
+    times = {"created_at": 1.8e9, "ttl": 60.0}
+    given = {**usual, **times, "reply_to_message_id": "b" * 64, **head}
+    request = PushMessagesRequest(
+        node=Node(node_id=7),
+        messages_list=[Message(metadata=Metadata(**given))],
+        message_object_trees=[ObjectTree(object_id=parts)],
+        clientapp_runtime_list=[runtime],
+    )
     return bytes(request.SerializeToString())
 
 
@@ -176,12 +184,16 @@ def pushed(**head: Any) -> bytes:
     ("body", "status"),
     [
         (pushed(), 200),
-        (b"", 200),  # Flower refuses it
+        (b"", 400),
         (pushed(reply_to_message_id=""), 400),  # a call, to the server
         (pushed(reply_to_message_id="", src_node_id=1, dst_node_id=8), 400),  # or to another node
         (pushed(src_node_id=8), 400),  # in the name of another
-        (pushed() + pushed(reply_to_message_id=""), 400),
-        (pushed() + pushed(), 200),
+        (pushed() + pushed(), 400),  # Flower looks at the first alone
+        (pushed(ttl=nan), 400),  # the server's next questions for replies would be errors
+        (pushed(created_at=nan), 400),
+        (pushed(ttl=inf), 400),
+        (pushed(runtime=nan), 400),
+        (pushed(parts="c" * 64), 400),  # parts of anything, which nobody would remove
         (b"\xff\xff\xff", 400),
     ],
 )

@@ -17,6 +17,7 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, MutableMapping
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -109,19 +110,23 @@ def _is_short(headers: Mapping[bytes, bytes], most: int) -> bool:
 
 
 def is_own_reply(body: bytes) -> bool:
-    """Whether a request to push messages has replies only, all in the name of its sender.
+    """Whether a request to push messages has one reply, in the name of its sender, and its parts.
 
-    Flower asks who sends the request, and believes what its messages say: a node could call other
-    nodes, or the server, in the name of the SuperLink.
+    Flower asks who sends the request, and believes what its message says: a node could call other
+    nodes, or the server, in the name of the SuperLink. A time that is NaN is kept as nothing, and
+    then the server cannot be told of any reply. Parts under another name than that of the reply
+    are taken again and again, and stay.
     """
     try:
         request = PushMessagesRequest.FromString(body)
     except DecodeError:
         return False
-    heads = [message.metadata for message in request.messages_list]
-    return all(
-        head.reply_to_message_id and head.src_node_id == request.node.node_id for head in heads
-    )
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        return False
+    head, parts = request.messages_list[0].metadata, request.message_object_trees[0]
+    own = bool(head.reply_to_message_id) and head.src_node_id == request.node.node_id
+    numbers = head.created_at, head.ttl, *request.clientapp_runtime_list
+    return own and head.message_id == parts.object_id and all(map(isfinite, numbers))
 
 
 async def _body(receive: Receive) -> bytes:
