@@ -133,3 +133,31 @@ def test_a_superlink_that_cannot_forget_a_reply_does_not_end_the_server() -> Non
     assert deliveries[0].message is not None
     assert deliveries[1].too_large
     assert sorted(grid.confirmed) == ["0", "1"]  # also what is not wanted
+
+
+class Hasty(Stalled):
+    """A node confirms its call while it is pushed, and Flower fails at the whole push."""
+
+    def push_messages(self, messages: Sequence[Message]) -> list[str]:
+        if any(message.metadata.dst_node_id == STALLING for message in messages):
+            raise RuntimeError("Failed to push object")
+        return super().push_messages(messages)
+
+
+def test_a_call_that_cannot_be_sent_keeps_no_other_from_being_sent() -> None:
+    said = list[str]()
+    with in_a_task(), ExitStack() as stack:
+        pools = [stack.enter_context(ThreadPoolExecutor(count)) for count in (1, 1, THREADS)]
+        box = Mailbox(cast(Grid, Hasty()), Executors(*pools), most=1000, say=said.append)
+        stack.callback(box.close)
+        box.send(
+            [
+                (job, partial(call_message, call(b"1234", job=job), node))
+                for job, node in enumerate([HONEST, STALLING, HONEST])
+            ]
+        )
+        arrivals: dict[int, Delivery] = {}
+        while len(arrivals) < 3:
+            arrivals.update(box.collect())
+    assert {job for job, arrival in arrivals.items() if arrival.message is None} == {1}
+    assert said == ["the call of job 1 could not be sent: Failed to push object"]

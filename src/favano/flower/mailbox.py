@@ -152,20 +152,22 @@ class Mailbox:
         self._fetching[head].set_result(arrival)
 
     def _send(self, calls: Sequence[tuple[int, Callable[[], Message]]]) -> None:
-        messages = [make() for _, make in calls]
-        sizes = [content_bytes(message) for message in messages]
-        try:
-            numbers = list(self._grid.push_messages(messages))
-        except Exception as error:  # whatever Flower says: these clients are called again later
-            self._say(f"calls could not be sent: {error}")
-            numbers = []
-        numbers = numbers or [""] * len(calls)
-        for (job, _), number, size, message in zip(calls, numbers, sizes, messages, strict=True):
+        """Push one call at a time: a node can make Flower fail at whatever is pushed with its own.
+
+        It need only confirm its call before all of it is there.
+        """
+        for job, make in calls:
+            message = make()
+            try:
+                number = next(iter(self._grid.push_messages([message])), "")
+            except Exception as error:  # whatever Flower says: this client is called again later
+                self._say(f"the call of job {job} could not be sent: {error}")
+                number = ""
             if number:
                 self.call_of[job] = number
                 self._node_of[number] = message.metadata.dst_node_id
                 self.awaited[number] = job
-                self.bytes_down += size
+                self.bytes_down += content_bytes(message)
             else:
                 self._unsent.append(job)
 
