@@ -22,7 +22,6 @@ Stack: TypeAlias = "Tensor"  # k models, (k, P)
 NonFinite: TypeAlias = Literal["stop", "skip"]  # what to do about NaN in an update
 Buffers: TypeAlias = Literal["average", "local"]  # local: they never leave the clients
 Precision: TypeAlias = Literal["tf32", "float32", "bf16"]
-# Those of oneDNN; PyTorch's own without it; those of oneDNN on images with channels last; the same
-# with gradients of convolutions as products.
-Kernels: TypeAlias = Literal["onednn", "native", "channels-last", "products"]
+# Those of oneDNN; PyTorch's own without it; those of oneDNN on images with channels last.
+Kernels: TypeAlias = Literal["onednn", "native", "channels-last"]
 KernelChoice: TypeAlias = Literal["auto", Kernels]

@@ -94,7 +94,7 @@ class Keys(TypedDict, total=False):
     device: str
     engine: Literal["lanes", "loop"]
     precision: Literal["tf32", "float32", "bf16"]
-    kernels: Literal["auto", "onednn", "native", "channels-last", "products"]
+    kernels: Literal["auto", "onednn", "native", "channels-last"]
     # methods, where they are given by their names
     reweight: Literal["stochastic", "deterministic", "none"]
     weights: Literal["exact", "empirical", "monte-carlo", "given", "measured"]

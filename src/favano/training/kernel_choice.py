@@ -97,7 +97,7 @@ def candidates(model: FlatModel, task: Task, default: Kernels) -> list[Kernels]:
     others: list[Kernels] = ["native"] if default == "onednn" else ["onednn"]
     images = task.features.ndim == 4
     if images and any(isinstance(layer, nn.Conv2d) for layer in model.module.modules()):
-        others += ["channels-last", "products"]
+        others.append("channels-last")
     return others
 
 

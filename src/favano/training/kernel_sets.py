@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from favano.errors import require
-from favano.training.convolution_products import ConvolutionProducts
 from favano.types import Kernels
 
 
@@ -45,14 +44,13 @@ def using(kernels: Kernels | None) -> Iterator[None]:
     before = library.enabled
     library.enabled = before if kernels is None else kernels != "native"  # type: ignore[assignment]
     try:
-        with ConvolutionProducts() if kernels == "products" else nullcontext():
-            yield
+        yield
     finally:
         library.enabled = before
 
 
 def arranged(features: Tensor, kernels: Kernels | None) -> Tensor:
     """A batch in the memory layout of the kernels; values and shape stay the same."""
-    if kernels in ("channels-last", "products") and features.ndim == 4:
+    if kernels == "channels-last" and features.ndim == 4:
         return features.contiguous(memory_format=torch.channels_last)
     return features
