@@ -121,16 +121,14 @@ class Option(Generic[T]):
         try:
             return cast(T, _adapter(self.kind).validate_python(value))
         except ValidationError as error:
-            first = error.errors()[0]
+            found = error.errors()  # of a number or a list, those of both: the deepest is meant
+            first = max(found, key=lambda each: sum(isinstance(part, int) for part in each["loc"]))
             if isinstance(cause := first.get("ctx", {}).get("error"), BadInput):
                 raise cause from None
             rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
-            place = ".".join(str(part) for part in (self.name, *first["loc"]))
-            raise BadInput(
-                place if first["loc"] else self.name,
-                first["input"],
-                rule.replace("input should be", "need"),
-            ) from None
+            numbers = [str(part) for part in first["loc"] if isinstance(part, int)]
+            rule = rule.replace("input should be", "need")
+            raise BadInput(".".join([self.name, *numbers]), first["input"], rule) from None
 
 
 def option(default: T, text: str, *, otherwise: str = "", symbol: str = "", source: str = "") -> T:
@@ -249,8 +247,8 @@ _ALSO_CALLED: Final[Mapping[str, str]] = {  # what other libraries say
     "fraction_fit": "selected",
     "cohort_size": "selected",
     "num_steps": "local_steps",
-    "local_epochs": "local_steps",
-    "epochs": "local_steps",
+    "epochs": "local_epochs",
+    "local_steps_unit": "local_epochs",
     "batch": "batch_size",
     "rounds": "horizon",
     "num_rounds": "horizon",

@@ -192,11 +192,21 @@ def test_theory_steps(favano: Program) -> None:
             "buffer=50",
         ),
         (["plan", "--algorithm", "asyncfeded"], "algorithm=asyncfeded: its jobs depend on"),
-        (["plan", "--local-steps-unit", "epochs"], "local_steps_unit=epochs: needs the data"),
+        (["theory", "steps", "--local-epochs", "1"], "local_epochs=1: needs the data"),
+        (["run", "--local-epochs", "0"], "local_epochs=0: need greater than or equal to 1"),
         (
-            ["run", "--local-steps-unit", "epochs", "--split", "dirichlet:1"],
-            "favano: local_steps_unit=epochs: split=dirichlet:1 gives clients epochs of different",
+            ["run", "--local-epochs", "2", "--local-steps", "9"],
+            "local_epochs=2: is another length of jobs than local_steps=9; remove one of them",
         ),
+        (
+            ["run", "--local-epochs", "2", "--batch-order", "replacement"],
+            "local_epochs=2: need batch_order=epoch",
+        ),
+        (
+            ["plan", "--local-steps", "4,5", "--clients", "3"],
+            "local_steps=2 numbers: need one number for all clients, or one for each (3)",
+        ),
+        (["plan", "--local-steps", "4,0"], "local_steps.1=0: need greater than or equal to 1"),
         (
             ["run", "--algorithm", "asyncfeded", "--most-local-steps", "3"],
             "favano: most_local_steps=3: need at least local_steps (10)",

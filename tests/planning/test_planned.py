@@ -146,7 +146,7 @@ def test_what_clients_keep_is_known_before_training() -> None:
 
 
 def test_what_can_be_refused_without_data_is_refused_at_once() -> None:
-    check_plan(mnist(local_steps=2, local_steps_unit="epochs", horizon=100))
+    check_plan(mnist(local_epochs=2, horizon=100))
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which "):
         check_plan(mnist(deadline=40.0, horizon=100))
 

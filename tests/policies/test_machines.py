@@ -58,7 +58,7 @@ def lived(
             timeline.use([answer.job for answer in turn.use], now)
         for client, until, _ in turn.dispatch:
             first = np.array([numbers[client] * K])
-            lengths = step_ends(fleet, np.array([client]), first, K, SEED)[0]
+            lengths = step_ends(fleet, np.array([client]), first, np.array([K]), SEED)[0]
             numbers[client] += 1
             ends = max(now, free[client]) + lengths
             steps = int((ends <= until).sum())

@@ -182,9 +182,9 @@ def test_a_momentum_without_effect_is_refused() -> None:
         favano.simulate("asyncsgd", problem(), FLEET, momentum=0.9, horizon=150)
     with pytest.raises(BadInput, match=rule):
         favano.simulate("fedavg", problem(), FLEET, **single)
-    for more in ("optimiser_state", "kept"), ("local_steps_unit", "epochs"):
-        fine: Keys = {**single, more[0]: more[1]}
-        assert favano.simulate("fedavg", problem(), FLEET, **fine).rows
+    fine: tuple[Keys, ...] = {**single, "optimiser_state": "kept"}, {**keys, "local_epochs": 1}
+    for more in fine:
+        assert favano.simulate("fedavg", problem(), FLEET, **more).rows
 
 
 def test_files_and_page_name_the_optimisers(tmp_path: Path) -> None:

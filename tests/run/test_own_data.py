@@ -307,13 +307,6 @@ def test_named_data_by_a_file(tmp_path: Path) -> None:
     assert favano.simulate("favano", given, **GIVEN).spec.fleet.clients == 6
 
 
-def test_epochs_of_different_lengths_are_refused() -> None:
-    rule = r"^local_steps_unit=epochs: split=own gives clients epochs of different lengths"
-    keys: Keys = {**GIVEN, "local_steps_unit": "epochs"}
-    with pytest.raises(BadInput, match=rule):
-        favano.simulate("favano", problem([pair(9), pair(30)]), **keys)
-
-
 def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
     """The file has no blocks but those that are written; reading it all would take a while."""
     rows, width = 2**20, 2**14

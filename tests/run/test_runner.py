@@ -56,20 +56,15 @@ def test_each_of_many_seeds_is_what_it_is_alone(digits: Samples) -> None:
     assert len({row.accuracy for row in together.rows if row.time == 210}) > 1
 
 
-def test_k_in_epochs_is_so_many_steps(digits: Samples) -> None:
+def test_epochs_of_equal_clients_are_so_many_steps(digits: Samples) -> None:
     """10 clients share N samples in batches of 32: an epoch is ceil(N / 320) steps."""
-    epochs = {"local_steps": 2, "local_steps_unit": "epochs", "batch_size": 32}
     epoch = -(-len(digits.labels) // 320)
     assert epoch > 1
     for name in ("favano", "asyncfeded"):
-        by_epochs = result_of(variant(SHORT, {"algorithm": name, **epochs}), digits)
-        steps = {"algorithm": name, "local_steps": 2 * epoch, "batch_size": 32}
-        in_steps = result_of(variant(SHORT, steps), digits)
+        keys = {"algorithm": name, "split": "iid", "batch_size": 32}
+        by_epochs = result_of(variant(SHORT, {**keys, "local_epochs": 2}), digits)
+        in_steps = result_of(variant(SHORT, {**keys, "local_steps": 2 * epoch}), digits)
         assert unchained(by_epochs.rows) == unchained(in_steps.rows)
-        assert by_epochs.spec.training.local_steps_unit == "epochs"  # as it was asked for
-    unequal = changed(SHORT, {**epochs, "split": "dirichlet:0.5"})
-    with pytest.raises(BadInput, match=r"local_steps_unit=epochs: split=dirichlet:0.5 gives"):
-        result_of(unequal, digits)
 
 
 def test_methods_that_plan_as_they_go_run_beside_the_others(digits: Samples) -> None:

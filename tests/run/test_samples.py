@@ -13,7 +13,7 @@ import favano
 from favano.data import Preprocessing
 from favano.data.dataset import Dataset, Rows
 from favano.errors import BadInput
-from favano.run.samples import Samples, in_steps, load_samples, number_type, samples_of, traits_of
+from favano.run.samples import Samples, load_samples, number_type, samples_of, traits_of
 from favano.specification.keys import Keys
 from tests.specs import complete
 
@@ -130,31 +130,6 @@ def test_a_split_knows_one_class_per_sample_or_none() -> None:
         several = traits_of(targets, count, owners)
         assert (several.count, several.labels, several.classes) == (4, None, 0)
         assert several.owners is owners
-
-
-def test_epochs_are_steps_of_a_mean_client_rounded_up() -> None:
-    """1437 digits over 30 clients in batches of 32: two batches, one of them short."""
-    keys = {"local_steps": 3, "local_steps_unit": "epochs", "split": "iid"}
-    spec = complete(dataset="digits", **keys)
-    samples = load_samples(spec)
-    counted = in_steps(spec, samples)
-    assert (counted.training.local_steps, counted.training.local_steps_unit) == (6, "steps")
-    assert in_steps(counted, samples) is counted
-    whole = in_steps(
-        complete(dataset="digits", clients=3, selected=1, batch_size=479, **keys), samples
-    )
-    assert whole.training.local_steps == 3
-    longer = complete(dataset="digits", algorithm="asyncfeded", most_local_steps=5, **keys)
-    assert in_steps(longer, samples).keys["most_local_steps"] == 10
-
-
-@pytest.mark.parametrize("split", ["dirichlet:0.3", "two-class-free", "column:town"])
-def test_epochs_of_different_lengths_are_refused(split: str) -> None:
-    spec = complete(dataset="digits", split=split, local_steps_unit="epochs", clients=30)
-    with pytest.raises(BadInput, match="gives clients epochs of different lengths"):
-        in_steps(spec, rows(40))
-    for equal in ("iid", "two-class", "two-class-trim", "shards:2"):
-        in_steps(complete(dataset="digits", split=equal, local_steps_unit="epochs"), rows(40))
 
 
 def test_a_network_of_whole_numbers_is_refused() -> None:

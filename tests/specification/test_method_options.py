@@ -79,7 +79,8 @@ def test_a_time_that_no_contact_reads_is_refused(
         ("asyncsgd", {"assignment": "same"}, "selected", 4),
         ("asyncsgd", {"concurrency": 3}, "selected", 4),
         ("asyncsgd", {}, "local_steps", 4),
-        ("asyncsgd-adaptive", {}, "local_steps_unit", "epochs"),
+        ("asyncsgd", {}, "local_steps", (4, 5) * 15),
+        ("asyncsgd-adaptive", {}, "local_epochs", 2),
     ],
 )
 def test_a_number_that_no_contact_depends_on_is_refused(

@@ -36,8 +36,7 @@ def plan_command(
     spec = resolve(spec_with_data(config, flags, data_dir))
     if out:
         check_writable(out)
-    by_samples = getattr(spec.method, "sample_weights", False)
-    traits = load_data(spec.problem, data_dir).traits if by_samples else None
+    traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None
     method = bind_method(spec, spec.run.seed, traits)
     jobs = expected_jobs(method.policy(), method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:

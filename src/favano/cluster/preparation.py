@@ -14,7 +14,7 @@ from favano.planning.planned import plan_seeds
 from favano.results import Result
 from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
-from favano.run.samples import in_steps, named_model, samples_of
+from favano.run.samples import named_model, samples_of
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.types import Kernels
@@ -37,7 +37,7 @@ def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result])
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(map(resolve, specs))
     ]
-    planned = [plan_seeds(in_steps(result.spec, samples), samples.traits) for result in results]
+    planned = [plan_seeds(result.spec, samples.traits) for result in results]
     model = named_model(results[0].spec, samples)
     kernels = [kernels_here(plans[0], samples, model) for plans in planned]
     for number, result in earlier.items():

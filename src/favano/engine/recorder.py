@@ -68,7 +68,7 @@ def count_work(plan: Schedule, times: Floats) -> Counters:
     used = np.arange(len(plan.client)) < plan.jobs
     first = plan.start_version == first_versions(plan)[plan.client]
     following = np.append(plan.time, np.inf)[np.minimum(plan.start_version + 1, plan.updates)]
-    in_part = (plan.steps < plan.local_steps) & (plan.finish == following)
+    in_part = (plan.steps < plan.most_steps) & (plan.finish == following)
     sent = used | ~(in_part | (plan.steps == 0))
 
     def by(event: Floats, amount: Ints) -> Ints:

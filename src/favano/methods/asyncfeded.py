@@ -54,9 +54,8 @@ class AsyncFedED(Method[AsyncFedEDState]):
     latency: Latency = option("client", "who waits during the interaction time")
 
     def policy(self) -> Adaptive:
-        first = self.context.local_steps
         return Adaptive(
-            local_steps=first,
+            local_steps=self.context.local_steps,
             most_steps=self._most,
             interaction_time=self.context.clock.interaction_time,
             latency=self.latency,
@@ -81,8 +80,8 @@ class AsyncFedED(Method[AsyncFedEDState]):
 
     @property
     def _most(self) -> int:
-        return self.most_local_steps or 10 * self.context.local_steps
+        return self.most_local_steps or 10 * self.context.longest_job
 
     def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-        first = self.context.local_steps
-        return np.array([state.steps.get(who, first) for who in client.tolist()], dtype=np.int64)
+        first = self.policy().steps_of
+        return np.array([state.steps.get(who) or first(who) for who in client.tolist()])

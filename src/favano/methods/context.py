@@ -11,7 +11,7 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import ServerClock
-from favano.policies import Buffered, HandOut, Latency, Polling, Rounds
+from favano.policies import Buffered, HandOut, Latency, Polling, Rounds, StepsPerJob
 from favano.timing import ClientSpeeds, Exponential, client_speeds
 from favano.types import Floats
 
@@ -21,7 +21,7 @@ class Context:
     """Clients and their speeds, the server's clock, K, and how many samples each client has."""
 
     fleet: ClientSpeeds
-    local_steps: int  # K
+    local_steps: StepsPerJob  # K of all clients, or of each
     clock: ServerClock = field(default_factory=ServerClock)
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
     measured: bool = False  # whether the server measures clients' steps, as in a federation
@@ -45,6 +45,11 @@ class Context:
             rule = "needs the data, to know how many samples each client has"
             raise BadInput("sample_weights", True, rule)
         return self.count_samples()
+
+    @property
+    def longest_job(self) -> int:
+        """The largest K of a client."""
+        return self.local_steps if isinstance(self.local_steps, int) else max(self.local_steps)
 
     def sizes(self, by_samples: bool) -> Floats:
         """What clients are weighed by, (n,): one each, or their samples."""
@@ -101,7 +106,7 @@ class Context:
         buffer: int = 1,
         hand_out: HandOut = "flush",
         concurrency: int | None = None,
-        local_steps: int | None = None,
+        local_steps: StepsPerJob | None = None,
         latency: Latency = "server",
         distinct: bool = False,
         max_staleness: int | None = None,

@@ -12,6 +12,7 @@ from favano.models.leaf import leaf_cnn, leaf_lstm
 from favano.models.perceptron import perceptron
 from favano.models.resnet import resnet18, resnet20
 from favano.models.transformer import transformer
+from favano.models.vgg import vgg11
 
 
 class Builder(Protocol):
@@ -31,6 +32,7 @@ MODELS: Final[dict[str, Builder]] = {
     "leaf-cnn": leaf_cnn,
     "leaf-lstm": leaf_lstm,
     "transformer": transformer,
+    "vgg11": vgg11,
 }
 
 

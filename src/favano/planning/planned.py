@@ -19,17 +19,17 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.policies import Polling
+from favano.policies import Polling, StepsPerJob
 from favano.preflight.method import check_method
 from favano.schedule import Schedule, Timeline, plan, timeline
 from favano.specification.presets import chosen_keys
-from favano.specification.spec import Spec, required, steps_of
+from favano.specification.spec import Spec, required
 from favano.theory import Form, TheorySetting, setting
 from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
 
 # Keys that methods read or not, as their options are.
-OPEN_KEYS: Final = frozenset({"selected", "local_steps", "local_steps_unit"})
+OPEN_KEYS: Final = frozenset({"selected", "local_steps", "local_epochs"})
 # Schedules that are in use.
 _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
@@ -38,7 +38,7 @@ _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 class Planned:
     """One seed, planned but not trained."""
 
-    spec: Spec  # with K in steps
+    spec: Spec
     seed: int
     method: AnyMethod  # bound to this seed's fleet
     schedule: Schedule
@@ -115,8 +115,12 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
 
 def check_plan(spec: Spec) -> None:
     """Refuse what can be refused without data, by planning one seed."""
-    in_steps = replace(spec, training=replace(spec.training, local_steps_unit="steps"))
-    plan_seed(in_steps, spec.run.seed)
+    epochs = spec.training.local_epochs
+    if epochs is None:
+        plan_seed(spec, spec.run.seed)
+        return
+    as_steps = replace(spec.training, local_steps=epochs, local_epochs=None)
+    _check_keys(spec, bind_method(replace(spec, training=as_steps), spec.run.seed))
 
 
 def make_fleet(spec: Spec, seed: int) -> ClientSpeeds:
@@ -153,7 +157,19 @@ def make_context(spec: Spec, seed: int, traits: Traits | None = None) -> Context
             return np.array([len(part) for part in parts], dtype=np.float64)
 
     fleet, rule = make_fleet(spec, seed), spec.training.accumulation
-    return Context(fleet, steps_of(spec), spec.clock, count, accumulation=rule)
+    return Context(fleet, _steps_per_job(spec, count), spec.clock, count, accumulation=rule)
+
+
+def _steps_per_job(spec: Spec, count: Callable[[], Floats] | None) -> StepsPerJob:
+    """K, or that of each client: the batches of E epochs, the last of which may be short."""
+    epochs = spec.training.local_epochs
+    if epochs is None:
+        return required(spec.training.local_steps)
+    if count is None:
+        rule = "needs the data, to know how many samples each client has"
+        raise BadInput("local_epochs", epochs, rule)
+    steps = epochs * np.ceil(count() / required(spec.problem.batch_size)).astype(np.int64)
+    return int(steps[0]) if (steps == steps[0]).all() else tuple(steps.tolist())
 
 
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
@@ -224,7 +240,7 @@ def policy_keys(method: AnyMethod) -> set[str]:
     more = replace(context.clock, selected=context.selected + 1)
     others = {
         ("selected",): replace(context, clock=more),
-        ("local_steps", "local_steps_unit"): replace(context, local_steps=context.local_steps + 1),
+        ("local_steps", "local_epochs"): replace(context, local_steps=context.longest_job + 1),
     }
     read = {key for keys, other in others.items() if _differs(method, other) for key in keys}
     return read | (policy.__dataclass_fields__.keys() - OPEN_KEYS)

@@ -25,8 +25,8 @@ class Adaptive(Policy):
 
     def check(self) -> None:
         check_work(1, self.local_steps)
-        rule = f"need at least local_steps ({self.local_steps})"
-        require(self.most_steps >= self.local_steps, "most_local_steps", self.most_steps, rule)
+        rule = f"need at least local_steps ({self.longest_job})"
+        require(self.most_steps >= self.longest_job, "most_local_steps", self.most_steps, rule)
         check_time("interaction_time", self.interaction_time)
 
     @property

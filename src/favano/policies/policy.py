@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import FrozenInstanceError, replace
 from math import inf
-from typing import ClassVar, NamedTuple, NoReturn, Self
+from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from favano.rng import Stream, bits, word
 from favano.types import Ints
 
 _SERVER = 2**40  # the server's own stream among those of the clients
+
+StepsPerJob: TypeAlias = int | tuple[int, ...]  # K of all clients, or of each
 
 
 class ReceivedUpdate(NamedTuple):
@@ -32,7 +34,7 @@ class Dispatch(NamedTuple):
 
     client: int
     until: float = inf  # it answers then, or once all its steps are made
-    steps: int | None = None  # local steps; None: K
+    steps: int | None = None  # local steps; None: the K of this client
 
 
 class Action(NamedTuple):
@@ -65,7 +67,9 @@ class Policy(Options, ABC):
 
     grows: ClassVar[bool] = False  # whether jobs depend on models, so that nothing can be planned
 
-    local_steps: int = option(20, "local steps per job", symbol="K")
+    local_steps: StepsPerJob = option(
+        20, "local steps per job, of all clients or of each", symbol="K"
+    )
 
     @classmethod
     def declare(cls) -> None:
@@ -104,6 +108,15 @@ class Policy(Options, ABC):
     @abstractmethod
     def wakes(self) -> float:
         """When to ask again at the latest; infinity: when something happens."""
+
+    def steps_of(self, client: int) -> int:
+        """K of a client."""
+        return self.local_steps if isinstance(self.local_steps, int) else self.local_steps[client]
+
+    @property
+    def longest_job(self) -> int:
+        """The largest K of a client."""
+        return self.local_steps if isinstance(self.local_steps, int) else max(self.local_steps)
 
     @property
     def queues(self) -> bool:
@@ -193,8 +206,7 @@ class Referee:
                 self._refuse(f"dispatches client {client}, which is at work already", now)
             if not until > now:
                 self._refuse(f"dispatches client {client} until {until:g}, which is past", now)
-            if steps is not None and not 1 <= steps <= self._policy.local_steps:
-                most = self._policy.local_steps
+            if steps is not None and not 1 <= steps <= (most := self._policy.steps_of(client)):
                 self._refuse(f"dispatches client {client} for {steps} steps; need 1..{most}", now)
         if len(action.dispatch) > 1 and not self._policy.queues:
             clients = [job.client for job in action.dispatch]
@@ -227,10 +239,11 @@ def check_selected(selected: int, clients: int) -> None:
     require(1 <= selected <= clients, "selected", selected, f"need 1..clients ({clients})")
 
 
-def check_work(selected: int, local_steps: int) -> None:
+def check_work(selected: int, local_steps: StepsPerJob) -> None:
     """Refuse policies without clients or without steps."""
     require(selected >= 1, "selected", selected, "need at least 1")
-    require(local_steps >= 1, "local_steps", local_steps, "need at least 1")
+    least = local_steps if isinstance(local_steps, int) else min(local_steps, default=0)
+    require(least >= 1, "local_steps", local_steps, "need at least 1")
 
 
 def check_time(name: str, value: float) -> None:

@@ -96,7 +96,7 @@ class Rounds(Policy):
 
     def _is_enough(self, update: ReceivedUpdate) -> bool:
         """Whether an update has the steps that it needs at a deadline."""
-        least = self.local_steps if self.at_deadline == "drop" else 1
+        least = self.steps_of(update.client) if self.at_deadline == "drop" else 1
         return self.deadline is None or update.steps >= least
 
     def _new_round(self, begin: float) -> list[Dispatch]:

@@ -16,6 +16,7 @@ _SYMBOLS = (
     ("clients", "n", "clients"),
     ("selected", "s", "contacted at a time"),
     ("local_steps", "K", "local steps at most"),
+    ("local_epochs", "E", "local epochs at most"),
 )
 _NAMED = 6  # methods named in a title, at most
 
@@ -34,8 +35,6 @@ def setting_sentence(results: Sequence[ReportedResult]) -> str:
         parts.append(f"split {_either(results, 'split')}")
     for key, symbol, words in _SYMBOLS:
         if any(key in result.keys for result in results):
-            in_epochs = any(result.keys.get("local_steps_unit") == "epochs" for result in results)
-            words = words.replace("steps", "epochs") if in_epochs else words
             parts.append(f"{symbol} = {_either(results, key)} {words}")
     if any("learning_rate" in result.keys for result in results):
         parts.append(f"learning rate {_either(results, 'learning_rate')}")

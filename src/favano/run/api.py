@@ -101,7 +101,7 @@ def plan(
     data = _own_data(given)
     (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
     traits = None if data is None else data.traits
-    if data is None and getattr(spec.method, "sample_weights", False):
+    if data is None and spec.counts_samples:
         traits = given.named_data.traits
     return Plan(plan_seed(spec, spec.run.seed, traits))
 

@@ -29,7 +29,7 @@ from favano.run.progress import Progress
 from favano.run.row_comparison import RowComparison, Seed
 from favano.run.run_kernels import hardware
 from favano.run.runner import run_together
-from favano.run.samples import Samples, check_device, in_steps, named_model
+from favano.run.samples import Samples, check_device, named_model
 from favano.run.stored_result import StoredResult
 from favano.specification.history_start import files_digest, named_files
 from favano.specification.presets import OWN
@@ -90,7 +90,7 @@ class Repetition:
         for number in right:
             _note_missing(seeds[number], 0 if kept is None else len(seeds[number].rows))
         if result.participation is None and not stated.result.lean:
-            first = plan_seed(in_steps(spec, samples), spec.run.seed, samples.traits)
+            first = plan_seed(spec, spec.run.seed, samples.traits)
             result.participation = participation_of(first)
         return Repeated(_as_ended(result, stated), other_tools)
 

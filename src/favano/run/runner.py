@@ -23,7 +23,7 @@ from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
-from favano.run.samples import ModelFactory, Samples, in_steps, initial_module, number_type
+from favano.run.samples import ModelFactory, Samples, initial_module, number_type
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
@@ -172,7 +172,7 @@ def run_together(
 
 def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None) -> list[Planned]:
     """Plan these seeds, or all that a result does not have yet."""
-    spec, there = in_steps(result.spec, samples), {run.seed for run in result.runs}
+    spec, there = result.spec, {run.seed for run in result.runs}
     if seeds is not None:
         return [plan_seed(spec, seed, samples.traits) for seed in seeds]
     return [plan for plan in plan_seeds(spec, samples.traits) if plan.seed not in there]

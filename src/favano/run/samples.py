@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.data import BatchStream, Dataset, Preprocessing, Traits, is_natural, partition
+from favano.data import BatchStream, Dataset, Preprocessing, Traits, partition
 from favano.data.transforms import to_float
 from favano.errors import BadInput, format_error, require
 from favano.metrics import Metric, accuracy
@@ -32,7 +31,6 @@ from favano.types import Array, Ints
 ModelFactory: TypeAlias = Callable[[], nn.Module]
 
 _TEST_BLOCK = 4096
-_UNEQUAL = ("dirichlet", "two-class-free")
 _CALIBRATION = 512  # samples
 
 
@@ -128,29 +126,6 @@ def make_task(spec: Spec, seed: int, fleet: ClientSpeeds, samples: Samples) -> T
     size, streams = required(spec.problem.batch_size), fleet.streams
     batches = BatchStream(parts, size, seed, streams, spec.problem.batch_order)
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
-
-
-def in_steps(spec: Spec, samples: Samples) -> Spec:
-    """A complete specification with K in steps.
-
-    An epoch is ceil(N / (n batch)) steps, as for a client with N/n samples, since K is one number
-    for all clients. Splits that give clients very different numbers of samples are refused.
-    """
-    if spec.training.local_steps_unit == "steps":
-        return spec
-    how = required(spec.problem.split)
-    rule = f"split={how} gives clients epochs of different lengths; count in steps"
-    equal = how.partition(":")[0] not in _UNEQUAL and not is_natural(how)
-    require(equal, "local_steps_unit", spec.training.local_steps_unit, rule)
-    epoch = ceil(
-        len(samples.labels) / (required(spec.fleet.clients) * required(spec.problem.batch_size))
-    )
-    steps = epoch * required(spec.training.local_steps)
-    training = replace(spec.training, local_steps=steps, local_steps_unit="steps")
-    method, longest = spec.method, "most_local_steps"
-    if (most := getattr(method, longest, None)) is not None:
-        method = replace(method, **{longest: epoch * most})
-    return replace(spec, training=training, method=method)
 
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:

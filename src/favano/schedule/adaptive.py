@@ -54,7 +54,7 @@ class GrowingTimeline:
         self._drawn: list[tuple[int, Floats]] = [(0, np.empty(0))] * fleet.clients
         self._known: Schedule | None = None
         for client in np.argsort(fleet.streams).tolist():
-            self._begin(client, policy.local_steps)
+            self._begin(client, policy.steps_of(int(fleet.streams[client])))
         self._find_next()
 
     @property

@@ -61,8 +61,7 @@ def load_trace(path: Path) -> ContactTrace:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {_NAMES_OF_0_2.get(name, name): archive[name] for name in archive}
         columns = {column.name: arrays[column.name] for column in _COLUMNS}
-        for number in ("clients", "local_steps"):
-            columns[number] = int(columns[number])
+        columns["clients"] = int(columns["clients"])
         schedule = Schedule(**columns)
         jobs = len(schedule.client)
         old = not arrays.keys() & set(SCALES)

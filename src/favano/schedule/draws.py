@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from favano.errors import require
+from favano.policies import Policy
 from favano.rng import Stream, bits
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import before
@@ -30,27 +32,41 @@ def random_subsets(fleet: ClientSpeeds, size: int, rounds: Ints, seed: int) -> I
     return by_stream[chosen]
 
 
-def step_ends(
-    fleet: ClientSpeeds, client: Ints, first: Ints, local_steps: int, seed: int
-) -> Floats:
-    """When each of the K steps of a job ends, from the job's start, (m, K).
+def client_steps(policy: Policy, fleet: ClientSpeeds) -> Ints:
+    """K of each client, (n,). Policies know clients by their streams."""
+    steps = policy.local_steps
+    if isinstance(steps, int):
+        return np.full(fleet.clients, steps)
+    rule = f"need one number for all clients, or one for each ({fleet.clients})"
+    require(len(steps) == fleet.clients, "local_steps", f"{len(steps)} numbers", rule)
+    return np.array(steps)[fleet.streams]
+
+
+def step_ends(fleet: ClientSpeeds, client: Ints, first: Ints, steps: Ints, seed: int) -> Floats:
+    """When each step of a job ends, from the job's start, (m, largest K); infinity after its last.
 
     Its step times are the client's draws from number `first` on.
     """
-    index = first[:, None] + np.arange(local_steps)
-    return np.cumsum(fleet.durations(seed, client[:, None], index), axis=1)
+    number = np.arange(steps.max(initial=0))
+    ends = np.cumsum(fleet.durations(seed, client[:, None], first[:, None] + number), axis=1)
+    return ends if (steps == len(number)).all() else np.where(number < steps[:, None], ends, np.inf)
 
 
-def draws_used(fleet: ClientSpeeds, ends: Floats, worked: Floats) -> Ints:
+def job_ends(ends: Floats, steps: Ints) -> Floats:
+    """When the last step of each job ends, (m,)."""
+    return np.take_along_axis(ends, steps[:, None] - 1, axis=1)[:, 0]
+
+
+def draws_used(fleet: ClientSpeeds, ends: Floats, steps: Ints, worked: Floats) -> Ints:
     """How many draws are used up by jobs that are stopped after the time `worked`, (m,).
 
     Random draws cost nothing, and a job has K of its own. The lines of a recording are played in
     order: those of all steps that the job has begun, the one that was interrupted included.
     """
     if not isinstance(fleet.law, Trace):
-        return np.full(len(ends), ends.shape[1])
+        return steps
     starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
-    return np.asarray(before(starts, worked[:, None]).sum(axis=1))
+    return np.minimum(before(starts, worked[:, None]).sum(axis=1), steps)
 
 
 def blocks(rows: int, columns: int) -> list[slice]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from favano.rng import Stream, bits, word
-from favano.schedule.draws import blocks, step_ends
+from favano.schedule.draws import blocks, job_ends, step_ends
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
@@ -22,9 +22,10 @@ class JobTimes:
     """
 
     def __init__(
-        self, fleet: ClientSpeeds, local_steps: int, jobs: Floats, seed: int
-    ) -> None:  # jobs: (n,) that each client is expected to make
-        self._fleet, self._local_steps, self._seed = fleet, local_steps, seed
+        self, fleet: ClientSpeeds, most: Ints, jobs: Floats, seed: int
+    ) -> None:  # most: (n,) K of each client; jobs: (n,) that it is expected to make
+        self._fleet, self._seed = fleet, seed
+        self._most, self._most_of = most, most.tolist()
         self._length: list[list[float]] = [[] for _ in range(fleet.clients)]
         self._tie: list[list[int]] = [[] for _ in range(fleet.clients)]
         self._streams: list[int] = fleet.streams.tolist()
@@ -32,7 +33,7 @@ class JobTimes:
         drawn = 2 ** np.ceil(np.log2(enough)).astype(np.int64)
         for stop in np.unique(drawn).tolist():
             clients = np.flatnonzero(drawn == stop)
-            for part in blocks(len(clients), stop * local_steps):
+            for part in blocks(len(clients), stop * int(most.max())):
                 self._extend(clients[part], 0, stop)
 
     def of(self, client: int, number: int, place: int, steps: int) -> tuple[float, int]:
@@ -44,12 +45,13 @@ class JobTimes:
             place: its first draw of a step time.
             steps: local steps.
         """
-        if place == number * self._local_steps and steps == self._local_steps:
+        if place == number * (most := self._most_of[client]) and steps == most:
             lengths = self._length[client]
             if number >= len(lengths):
                 self._extend(np.array([client]), len(lengths), 2 * number)
             return lengths[number], self._tie[client][number]
-        drawn = step_ends(self._fleet, np.array([client]), np.array([place]), steps, self._seed)
+        who, first, length = np.array([[client], [place], [steps]])
+        drawn = step_ends(self._fleet, who, first, length, self._seed)
         tie = word(self._seed, Stream.ASSIGNMENT, self._streams[client], number) % 2**64
         return float(drawn[0, -1]), tie
 
@@ -65,8 +67,8 @@ class JobTimes:
     def _extend(self, clients: Ints, first: int, stop: int) -> None:
         client = np.repeat(clients, stop - first)
         number = np.tile(np.arange(first, stop), len(clients))
-        draw = number * self._local_steps
-        ends = step_ends(self._fleet, client, draw, self._local_steps, self._seed)[:, -1]
+        steps = self._most[client]
+        ends = job_ends(step_ends(self._fleet, client, number * steps, steps, self._seed), steps)
         tie = bits(self._seed, Stream.ASSIGNMENT, self._fleet.streams[client], number)
         lengths, ties = (values.reshape(len(clients), -1) for values in (ends, tie))
         for who, length, key in zip(clients.tolist(), lengths, ties, strict=True):

@@ -10,6 +10,7 @@ from favano.errors import require
 from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
 from favano.policies.policy import check_selected
 from favano.schedule.adaptive import GrowingTimeline
+from favano.schedule.draws import client_steps
 from favano.schedule.polling import plan_polling
 from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
@@ -64,7 +65,7 @@ def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
     """How long the server steps of the fastest client last, about."""
     if isinstance(policy, Polling | Windowed):
         return policy.period
-    work = policy.local_steps * float(fleet.mean.min())
+    work = float((client_steps(policy, fleet) * fleet.mean).min())
     if isinstance(policy, Rounds):
         work = min(work, policy.deadline or work)
     return work + policy.server_pause + policy.client_pause
@@ -72,7 +73,7 @@ def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
 
 def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
     """About how many jobs a plan has, which is what it costs."""
-    work = policy.local_steps * fleet.mean  # (n,)
+    work = client_steps(policy, fleet) * fleet.mean  # (n,)
     match policy:
         case Polling():
             return policy.selected * horizon / policy.period

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from favano.policies import Polling
-from favano.schedule.draws import blocks, draws_used, random_subsets, step_ends, total_before
+from favano.schedule.draws import (
+    blocks,
+    client_steps,
+    draws_used,
+    random_subsets,
+    step_ends,
+    total_before,
+)
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Geometric, Trace
 from favano.timing.ties import at_or_before, before, not_past, periods_until, whole_periods
@@ -14,7 +21,7 @@ from favano.types import Floats, Ints
 
 def plan_polling(policy: Polling, fleet: ClientSpeeds, horizon: float, seed: int) -> Schedule:
     """All contacts up to the horizon, with the steps that each client has made by then."""
-    selected, local_steps = policy.selected, policy.local_steps
+    selected, most = policy.selected, client_steps(policy, fleet)
     time = contact_times(policy, horizon)
     asked = random_subsets(fleet, selected, np.arange(len(time)), seed).ravel()
     everyone = np.argsort(fleet.streams)  # one job per client is under way at the horizon
@@ -29,10 +36,10 @@ def plan_polling(policy: Polling, fleet: ClientSpeeds, horizon: float, seed: int
     # In server steps: times of the clock are rounded, and so are their differences.
     tick = np.arange(len(time)) + (0 if policy.starts_at_zero else 1)
     passed = np.append(tick, end[-1] / policy.period)[used_by] - np.append(tick, 0)[base]
-    steps = _count_steps(policy, fleet, client, number, policy.window(passed), seed)
+    steps = _count_steps(policy, fleet, client, number, policy.window(passed), most, seed)
     return Schedule(
         clients=fleet.clients,
-        local_steps=local_steps,
+        local_steps=most,
         time=time,
         wasted_steps=np.zeros(len(time), dtype=np.int64),
         client=client,
@@ -64,42 +71,47 @@ def _previous(client: Ints, used_by: Ints) -> Ints:
 
 
 def _count_steps(
-    policy: Polling, fleet: ClientSpeeds, client: Ints, number: Ints, window: Floats, seed: int
+    policy: Polling,
+    fleet: ClientSpeeds,
+    client: Ints,
+    number: Ints,
+    window: Floats,
+    most: Ints,
+    seed: int,
 ) -> Ints:
     """Steps that end within the window, K at most; all clients' jobs of one number at once."""
-    local_steps = policy.local_steps
     if policy.step_count != "durations":
         Geometric().check(fleet.mean)
         literal = Geometric().draw(seed, fleet.streams[client], number, fleet.mean[client])
         literal -= policy.step_count == "literal-zero"
-        return np.minimum(literal, local_steps).astype(np.int64)
+        return np.minimum(literal, most[client]).astype(np.int64)
     steps = np.empty_like(client)
     place = np.zeros(fleet.clients, dtype=np.int64)  # draw that the next job begins with
     pending = np.full(fleet.clients, np.nan)  # duration that the next job must begin with
     by_number = np.argsort(number, kind="stable")
     for rows in np.split(by_number, np.cumsum(np.bincount(number))[:-1]):
-        for part in blocks(len(rows), local_steps):
+        for part in blocks(len(rows), int(most.max())):
             row = rows[part]
             who, room = client[row], window[row]
-            ends = step_ends(fleet, who, place[who], local_steps, seed)
+            ends = step_ends(fleet, who, place[who], most[who], seed)
             carried = pending[who]
             ends += np.where(np.isnan(carried), 0.0, carried - ends[:, 0])[:, None]
             in_time = before if policy.strict_ties else at_or_before
             done = in_time(ends, room[:, None]).sum(axis=1)
             steps[row] = done
-            used = draws_used(fleet, ends, room)
+            used = draws_used(fleet, ends, most[who], room)
             if policy.interruption != "redraw":
-                pending[who] = _interrupted(policy, ends, done, room)
+                pending[who] = _interrupted(policy, ends, most[who], done, room)
                 used = done if isinstance(fleet.law, Trace) else used  # the next job goes on there
             place[who] += used
     return steps
 
 
-def _interrupted(policy: Polling, ends: Floats, done: Ints, room: Floats) -> Floats:
+def _interrupted(policy: Polling, ends: Floats, most: Ints, done: Ints, room: Floats) -> Floats:
     """Duration of the next job's first step, given the step under way; NaN if there is none."""
     starts = np.concatenate([np.zeros((len(ends), 1)), ends], axis=1)
     start = np.take_along_axis(starts, done[:, None], axis=1)[:, 0]
-    under_way = np.minimum(done, ends.shape[1] - 1)
+    under_way = np.minimum(done, most - 1)
     end = np.take_along_axis(ends, under_way[:, None], axis=1)[:, 0]
     left = end - room if policy.interruption == "resume" else end - start
-    return np.where(done < ends.shape[1], left, np.nan)
+    return np.where(done < most, left, np.nan)

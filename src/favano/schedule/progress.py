@@ -40,7 +40,7 @@ def under_way(
         if isinstance(policy, Adaptive)
         else _first_draws(schedule, policy, fleet, seed)
     )  # the jobs of an adaptive policy differ in length: one draw per batch
-    ends = step_ends(fleet, client, first[jobs], schedule.local_steps, seed)
+    ends = step_ends(fleet, client, first[jobs], schedule.most_steps[jobs], seed)
     steps = np.minimum(at_or_before(ends, worked[:, None]).sum(axis=1), schedule.steps[jobs])
     return UnderWay(jobs, client, steps)
 
@@ -51,14 +51,15 @@ def _first_draws(schedule: Schedule, policy: Policy, fleet: ClientSpeeds, seed: 
     number = np.empty_like(order)
     number[order] = total_before(schedule.client[order], np.ones_like(order))
     if not (isinstance(policy, Polling) and isinstance(fleet.law, Trace)):
-        return number * schedule.local_steps
+        return number * schedule.most_steps
     first, place = np.zeros_like(number), np.zeros(fleet.clients, dtype=np.int64)
     worked = schedule.finish - schedule.begin - _pause(policy)
     for rows in (np.flatnonzero(number == turn) for turn in range(int(number.max()) + 1)):
         client = schedule.client[rows]
         first[rows] = place[client]
-        ends = step_ends(fleet, client, first[rows], schedule.local_steps, seed)
-        place[client] += draws_used(fleet, ends, worked[rows])
+        steps = schedule.most_steps[rows]
+        ends = step_ends(fleet, client, first[rows], steps, seed)
+        place[client] += draws_used(fleet, ends, steps, worked[rows])
     return first
 
 

@@ -9,7 +9,14 @@ import numpy.typing as npt
 
 from favano.policies import Rounds
 from favano.rng import Stream, bits
-from favano.schedule.draws import draws_used, random_subsets, step_ends, total_before
+from favano.schedule.draws import (
+    client_steps,
+    draws_used,
+    job_ends,
+    random_subsets,
+    step_ends,
+    total_before,
+)
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before, before, in_order, latest, not_past
@@ -35,12 +42,13 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
     A round that starts by the horizon and makes no update still has its jobs.
     """
     planned: list[_Rounds] = []
+    most = client_steps(policy, fleet)
     jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
     # Where a recording goes on depends on how far the client came in the round before.
     at_once, passed = 1 if isinstance(fleet.law, Trace) else _ROUNDS, 0.0
     while passed <= latest(horizon):
         rounds = at_once * len(planned) + np.arange(at_once)
-        planned.append(_plan(policy, fleet, rounds, jobs, place, seed))
+        planned.append(_plan(policy, fleet, most, rounds, jobs, place, seed))
         passed += float(planned[-1].length.sum())
         client = planned[-1].client.ravel()
         jobs += np.bincount(client, minlength=fleet.clients)
@@ -56,12 +64,12 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
     order = np.argsort(used_by, kind="stable")
     wasted = np.bincount(played, np.where(counted, 0, steps), minlength=begun)[:kept]
     # Who is stopped before the K steps are made stands still until the round ends.
-    finish = np.where(steps < policy.local_steps, time[played], start[played] + answer)
+    finish = np.where(steps < most[client], time[played], start[played] + answer)
     finish = np.minimum(finish, time[played])
     finish[(played >= kept) & ~at_or_before(finish, horizon)] = np.inf
     return Schedule(
         clients=fleet.clients,
-        local_steps=policy.local_steps,
+        local_steps=most,
         time=time[:kept],
         wasted_steps=wasted.astype(np.int64),
         client=client[order],
@@ -75,19 +83,26 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
 
 
 def _plan(
-    policy: Rounds, fleet: ClientSpeeds, rounds: Ints, jobs: Ints, place: Ints, seed: int
+    policy: Rounds,
+    fleet: ClientSpeeds,
+    most: Ints,
+    rounds: Ints,
+    jobs: Ints,
+    place: Ints,
+    seed: int,
 ) -> _Rounds:
-    shape, steps = (len(rounds), policy.selected), policy.local_steps
+    shape = len(rounds), policy.selected
     client = random_subsets(fleet, policy.selected, rounds, seed).ravel()
     earlier = total_before(client, np.ones_like(client))  # jobs in this block
-    number, draws = jobs[client] + earlier, 1 if policy.round_time == "one-draw" else steps
-    ends = _step_ends(policy, fleet, client, place[client] + draws * earlier, seed)
-    answer = ends[:, -1].reshape(shape)
+    number, steps = jobs[client] + earlier, most[client]
+    draws = np.ones_like(steps) if policy.round_time == "one-draw" else steps
+    ends = _step_ends(policy, fleet, client, place[client] + draws * earlier, steps, seed)
+    answer = job_ends(ends, steps).reshape(shape)
     counted = np.ones(shape, dtype=bool)
     if policy.wait_for is not None:
         # Integer durations tie often: a random key decides, not the client's number.
         tie = bits(seed, Stream.ASSIGNMENT, fleet.streams[client], number).reshape(shape)
-        arrival = np.array([in_order(time) for time in ends[:, -1].tolist()]).reshape(shape)
+        arrival = np.array([in_order(time) for time in answer.ravel().tolist()]).reshape(shape)
         counted = np.argsort(np.lexsort((tie, arrival)), axis=1) < policy.wait_for
     last = np.where(counted, answer, 0.0).max(axis=1)
     if policy.deadline is not None:
@@ -95,17 +110,21 @@ def _plan(
     done = at_or_before(ends.reshape(*shape, -1), last[:, None, None]).sum(axis=2)
     in_time = counted & at_or_before(answer, last[:, None])
     counted = in_time | (counted & (done > 0)) if policy.at_deadline == "take" else in_time
-    made = np.where(in_time, steps, done)
-    used = np.minimum(draws_used(fleet, ends, np.repeat(last, policy.selected)), draws)
+    made = np.where(in_time, steps.reshape(shape), done)
+    worked = np.repeat(last, policy.selected)
+    used = np.minimum(draws_used(fleet, ends, steps, worked), draws)
     length = last + policy.interaction_time
     return _Rounds(client.reshape(shape), counted, made, answer, used.reshape(shape), length)
 
 
-def _step_ends(policy: Rounds, fleet: ClientSpeeds, client: Ints, first: Ints, seed: int) -> Floats:
-    """When each of a job's K steps ends, (m, K), by the reading of `round_time`."""
+def _step_ends(
+    policy: Rounds, fleet: ClientSpeeds, client: Ints, first: Ints, steps: Ints, seed: int
+) -> Floats:
+    """When each of a job's K steps ends, (m, largest K), by the reading of `round_time`."""
     if policy.round_time == "sum":
-        return step_ends(fleet, client, first, policy.local_steps, seed)
+        return step_ends(fleet, client, first, steps, seed)
     step = fleet.mean[client]
     if policy.round_time == "one-draw":
         step = fleet.durations(seed, client, first)
-    return np.asarray(step[:, None] * np.arange(1, policy.local_steps + 1))
+    number = np.arange(1, steps.max() + 1)
+    return np.where(number <= steps[:, None], step[:, None] * number, np.inf)

@@ -25,7 +25,7 @@ class Schedule:
     """
 
     clients: int  # n
-    local_steps: int  # K, the most steps of a job
+    local_steps: int | Ints  # K, the most steps of a job; (n,) where clients differ
     time: Floats  # (V,) when the update is made
     wasted_steps: Ints  # (V,) local steps made and dropped by then
     client: Ints  # (J,)
@@ -39,6 +39,9 @@ class Schedule:
     check: InitVar[bool] = True  # False: part of a schedule, which is checked once it is whole
 
     def __post_init__(self, check: bool) -> None:
+        each = np.asarray(self.local_steps)
+        if (each == each.flat[0]).all():
+            object.__setattr__(self, "local_steps", int(each.flat[0]))
         if check:
             check_schedule(self)
 
@@ -46,6 +49,11 @@ class Schedule:
     def updates(self) -> int:
         """Number of server updates V."""
         return len(self.time)
+
+    @property
+    def most_steps(self) -> Ints:
+        """(J,) K of each job's client."""
+        return np.broadcast_to(self.local_steps, self.clients)[self.client]
 
     @property
     def jobs(self) -> int:
@@ -76,7 +84,7 @@ def schedule_of(
     jobs: npt.NDArray[np.void],  # a table with a column for each array below
     *,
     clients: int,
-    local_steps: int,
+    local_steps: int | Ints,
     time: Floats,
     wasted_steps: Ints,
     check: bool,
@@ -108,7 +116,9 @@ def check_schedule(schedule: Schedule) -> None:
     check("time", np.diff(s.time) >= 0, "updates must be in order of time")
     check("used_by", np.diff(s.used_by) >= 0, "jobs must be in update order")
     check("client", (s.client >= 0) & (s.client < s.clients), f"must be 0..{s.clients - 1}")
-    check("steps", (s.steps >= 0) & (s.steps <= s.local_steps), f"must be 0..{s.local_steps}")
+    one = isinstance(s.local_steps, int)
+    rule = f"must be 0..{s.local_steps if one else 'K of the client'}"
+    check("steps", (s.steps >= 0) & (s.steps <= s.most_steps), rule)
     causal = (s.start_version >= -1) & (s.start_version < s.used_by) & (s.used_by <= s.updates)
     check("start_version", causal, "a job must start before the update that uses it")
     check(

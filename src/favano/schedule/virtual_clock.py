@@ -18,7 +18,7 @@ import numpy as np
 
 from favano.errors import BadInput, format_error
 from favano.policies import Action, Dispatch, Policy, ReceivedUpdate, Referee
-from favano.schedule.draws import draws_used, step_ends
+from favano.schedule.draws import client_steps, draws_used, step_ends
 from favano.schedule.job_times import JobTimes
 from favano.schedule.schedule import Schedule
 from favano.timing import ClientSpeeds, Trace
@@ -66,9 +66,9 @@ class _VirtualClock:
 
     def __init__(self, policy: Policy, fleet: ClientSpeeds, seed: int, jobs: Floats) -> None:
         self._policy, self._fleet, self._seed = policy.started(seed), fleet, seed
-        self._most, self._recorded = policy.local_steps, isinstance(fleet.law, Trace)
+        self._most, self._recorded = client_steps(policy, fleet), isinstance(fleet.law, Trace)
         self._server_pause, self._client_pause = policy.server_pause, policy.client_pause
-        self._times = JobTimes(fleet, policy.local_steps, jobs, seed)
+        self._times = JobTimes(fleet, self._most, jobs, seed)
         streams = enumerate(fleet.streams.tolist())
         self._client_of: dict[int, int] = {stream: client for client, stream in streams}
         self._now = 0.0
@@ -161,8 +161,8 @@ class _VirtualClock:
         version, begin = len(self._time) - 1, []
         for stream, until, steps in dispatches:
             client, number = self._client_of[stream], len(self._jobs)
-            most = self._most if steps is None else steps
-            job = _Job(stream, client, number, most, until, version, self._now)
+            wanted = self._policy.steps_of(stream) if steps is None else steps
+            job = _Job(stream, client, number, wanted, until, version, self._now)
             self._jobs.append(job)
             if stream in self._at_work:
                 self._queues.setdefault(stream, deque()).append(job)
@@ -209,9 +209,9 @@ class _VirtualClock:
         """Count the steps that these jobs have made at these times, (m,)."""
         client, place = np.array([(job.client, job.place) for job in jobs]).T
         worked = time - np.array([job.begin for job in jobs]) - self._client_pause
-        ends = step_ends(self._fleet, client, place, self._most, self._seed)
+        ends = step_ends(self._fleet, client, place, self._most[client], self._seed)
         done = at_or_before(ends, worked[:, None]).sum(axis=1).tolist()
-        used = draws_used(self._fleet, ends, worked).tolist()
+        used = draws_used(self._fleet, ends, self._most[client], worked).tolist()
         for job, steps, draws in zip(jobs, done, used, strict=True):
             fewer = max(job.steps - steps, 0)
             job.steps -= fewer

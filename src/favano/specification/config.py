@@ -19,6 +19,7 @@ from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, part_option
 
 METHOD, NAME = "method", "name"
 SERVER = "server"  # a table of flags, or a list of transforms
+_UNIT = "local_steps_unit"
 
 Keys = dict[str, object]
 
@@ -72,6 +73,7 @@ def config_of(table: Mapping[str, object]) -> Config:
         elif part in PARTS:
             require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
             assert isinstance(value, dict)
+            value = _with_epochs(value)
             for key in value:
                 right = key in options_of(PARTS[part]) and key != SERVER
                 require(right, key, value[key], _place(key, part))
@@ -82,6 +84,14 @@ def config_of(table: Mapping[str, object]) -> Config:
         else:
             require(part == METHOD, part, value, _place(part))
     return Config(shared, tuple(_methods(table)))
+
+
+def _with_epochs(training: Keys) -> Keys:
+    """The table of a file of 0.2, where K was counted in a unit: steps, or epochs."""
+    unit, rest = training.get(_UNIT), {key: training[key] for key in training if key != _UNIT}
+    if unit != "epochs":
+        return rest if unit == "steps" else training
+    return {"local_epochs" if key == "local_steps" else key: rest[key] for key in rest}
 
 
 def _place(key: str, part: str | None = None) -> str:

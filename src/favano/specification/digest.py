@@ -73,7 +73,8 @@ def _filled_in(spec: Spec) -> dict[str, object]:
     }
     if name == "asyncfeded":
         steps = spec.training.local_steps or 1
-        filled["most_local_steps"] = getattr(spec.method, "most_local_steps", None) or 10 * steps
+        longest = steps if isinstance(steps, int) else max(steps)
+        filled["most_local_steps"] = getattr(spec.method, "most_local_steps", None) or 10 * longest
     return filled
 
 

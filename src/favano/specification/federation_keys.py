@@ -13,7 +13,7 @@ _KEYS: Mapping[str, Collection[str]] = {
     "problem": {"dataset", "split", "model", "batch_size", "batch_order"},
     "fleet": {"clients"},
     "clock": {"selected", "deadline"},
-    "training": options_of(TrainingPart).keys() - {"local_steps_unit", "rate_decay"},
+    "training": options_of(TrainingPart).keys() - {"rate_decay"},
     "run": {"seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"},
 }
 

@@ -51,8 +51,8 @@ class Keys(TypedDict, total=False):
     robust: str
     # local training
     learning_rate: float
-    local_steps: int
-    local_steps_unit: Literal["steps", "epochs"]
+    local_steps: int | Sequence[int]
+    local_epochs: int
     rate_decay: bool
     rate_schedule: str
     rate_over: Literal["time", "steps"]

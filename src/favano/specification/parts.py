@@ -63,6 +63,15 @@ Means = Annotated[
 ]
 
 
+def _one_or_each(given: object) -> object:
+    """A number for all clients, or a list; a list of one word is a number on a command line."""
+    alone = isinstance(given, list) and len(given) == 1 and isinstance(given[0], str)
+    return given[0] if alone else _listed(given)
+
+
+EachCount = Annotated[Sequence[Count], Field(min_length=1), AfterValidator(tuple)]
+
+
 def _checked_split(text: str) -> str:
     check_split(text)
     return text
@@ -155,11 +164,14 @@ class TrainingPart(Options):
     learning_rate: Rate | None = option(
         None, "client learning rate", otherwise=BY_DATA_SET, symbol="eta"
     )
-    local_steps: Count | None = option(
-        None, "local steps per client update, at most", otherwise=BY_DATA_SET, symbol="K"
+    local_steps: Annotated[Count | EachCount, BeforeValidator(_one_or_each)] | None = option(
+        None,
+        "local steps per client update, at most: of all clients, or of each",
+        otherwise=BY_DATA_SET,
+        symbol="K",
     )
-    local_steps_unit: Literal["steps", "epochs"] = option(
-        "steps", "unit of K: steps, or epochs of samples/clients"
+    local_epochs: Count | None = option(
+        None, "instead of local steps: passes over each client's own samples"
     )
     rate_decay: bool = option(False, "half the rate from 60 % of the time, a tenth from 80 %")
     rate_schedule: RateRule = option(
@@ -235,6 +247,9 @@ class TrainingPart(Options):
 
     def check(self) -> None:
         """Keys of an optimiser, of a schedule and of low-precision training require it."""
+        both = self.local_steps is not None and self.local_epochs is not None
+        rule = f"is another length of jobs than local_steps={self.local_steps}; remove one of them"
+        require(not both, "local_epochs", self.local_epochs, rule)
         self._check_optimiser()
         self._check_schedule()
         if self.recipe is None:

@@ -80,9 +80,11 @@ def resolve(spec: Spec) -> Spec:
 
 def _usual(spec: Spec) -> dict[str, object]:
     """What is taken for keys that are not given: the method's, else the data set's."""
-    preset = preset_of(spec.problem.dataset)
-    selected = min(preset.selected, spec.fleet.clients or preset.clients)
-    return {**preset._asdict(), "selected": selected, **spec.method.suggests}
+    preset, steps = preset_of(spec.problem.dataset), spec.training.local_steps
+    clients = spec.fleet.clients or (len(steps) if isinstance(steps, tuple) else preset.clients)
+    selected = min(preset.selected, clients)
+    usual = {**preset._asdict(), "clients": clients, "selected": selected, **spec.method.suggests}
+    return {**usual, "local_steps": None} if spec.training.local_epochs else usual
 
 
 def chosen_keys(spec: Spec) -> dict[str, object]:

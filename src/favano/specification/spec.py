@@ -54,6 +54,7 @@ class Spec:
         ):
             fits = clients is None or value is None or value <= clients
             require(fits, name, value, f"need 1..clients ({clients})")
+        self._check_local_steps()
         for key, drawn in (("step_count", "durations"), ("round_time", "sum")):
             value = getattr(self.clock, key)
             unread = value not in (drawn, "one-draw") and "step_law" in self.fleet.given
@@ -68,6 +69,15 @@ class Spec:
                 f"need plain steps with {self.method.name}: its corrections are computed from them"
             )
             require(not optimiser.form.vectors, key, getattr(self.training, key), rule)
+
+    def _check_local_steps(self) -> None:
+        steps, epochs, clients = self.training.local_steps, self.training.local_epochs, self.fleet
+        if isinstance(steps, tuple) and (count := clients.clients) is not None:
+            rule = f"need one number for all clients, or one for each ({count})"
+            require(len(steps) == count, "local_steps", f"{len(steps)} numbers", rule)
+        order = self.problem.batch_order
+        rule = "need batch_order=epoch, which passes over a client's samples one epoch after another"
+        require(epochs is None or order == "epoch", "local_epochs", epochs, rule)
 
     @property
     def beyond_theorem(self) -> tuple[str, str] | None:
@@ -91,6 +101,12 @@ class Spec:
             return None
         rule = "need quantise=none, since the theorem is about gradients in full precision"
         return "quantise", rule
+
+    @property
+    def counts_samples(self) -> bool:
+        """Whether its plan depends on how many samples each client has."""
+        by_samples: bool = getattr(self.method, "sample_weights", False)
+        return by_samples or self.training.local_epochs is not None
 
     @property
     def name(self) -> str:
@@ -201,11 +217,3 @@ def required(value: T | None) -> T:
     """A key of a complete specification, where nothing is open any more."""
     assert value is not None
     return value
-
-
-def steps_of(spec: Spec) -> int:
-    """K in steps; refused where it is counted in epochs, whose length only the data tell."""
-    unit = spec.training.local_steps_unit
-    rule = "needs the data; without them, give local_steps in steps"
-    require(unit == "steps", "local_steps_unit", unit, rule)
-    return required(spec.training.local_steps)

@@ -33,7 +33,7 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     spec = resolve(spec)
     rule = "need none: the theorem's constants are about gradients in full precision"
     require(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
-    planned = plan_seed(sources.in_steps(spec, samples), spec.run.seed, samples.traits)
+    planned = plan_seed(spec, spec.run.seed, samples.traits)
     module = sources.initial_module(model, spec.run.seed)
     dtype = sources.number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)
