@@ -79,6 +79,18 @@ def test_a_node_that_comes_back_keeps_its_number() -> None:
     assert diverges(strategy, result).equal
 
 
+def test_a_loss_has_one_name_whoever_tells_of_it_first() -> None:
+    """Flower's error in the place of a reply, or the list of nodes."""
+    said: list[str] = []
+    grid, strategy = grid_of(), strategy_of(say=said.append)
+    grid.lost_after = 0.1
+    grid.nodes[102].online = [(0.0, 28.0), (28.5, inf)]  # the list is asked for every 5 s
+    lived(strategy, grid, rounds=6)
+    told = [line for line in said if line.startswith("client 2")]
+    again = ["client 2 is gone (node 102)", "client 2 joins (node 102)"]
+    assert told == ["client 2 joins (node 102)", *again]
+
+
 def test_a_node_may_join_late() -> None:
     grid, strategy = grid_of(), strategy_of()
     grid.nodes[102].online = [(40.0, inf)]

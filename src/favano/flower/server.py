@@ -262,9 +262,11 @@ class Server:
             return
         if verdict.refusal is not None:
             self._refuse(job, client, verdict.refusal, verdict.detail, now)
+        elif job in self.ledger.open and verdict.gone:
+            self._note_change(Left(now, client))
         elif job in self.ledger.open:
             self._tools.say(f"client {client}: no client update to job {job}, {verdict.detail}")
-            self._apply(Left(now, client, "" if verdict.gone else verdict.detail))
+            self._apply(Left(now, client, verdict.detail))
         self._forget_jobs()
 
     def _is_known(self, job: int) -> bool:
