@@ -440,10 +440,11 @@ class Server:
             if min(scale) < 1:
                 self._apply(Clipped(now, job, *scale))
                 count, part = self.ledger.clipped[client], f"{100 * min(scale):.2g} %"
+                why = "moves the model too far" if min(scale) else "cannot be compared yet"
                 if count & (count - 1) == 0:  # said at the first, second, fourth, ... time
                     self._tools.say(
-                        f"client {client} moves the model too far: {part} of its update to job "
-                        f"{job} is used (shortened so far: {count})"
+                        f"client {client} {why}: {part} of its update to job {job} is used "
+                        f"(shortened so far: {count})"
                     )
         moved: Floats = np.where(scales.parameters > 0, lengths.parameters, 0) * scales.parameters
         return moved
