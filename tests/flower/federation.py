@@ -23,7 +23,7 @@ from favano.flower.superlink import SuperLink
 T = TypeVar("T")
 _MARK = "FAVANO_FEDERATION"  # by this variable, all processes of a federation are known
 _ACTOR = "FAVANO_ACTOR"  # and by this one, what they are in it
-_PATIENCE = 120.0  # seconds; a busy machine is slow
+_PATIENCE = 600.0  # seconds, after which something will never come: a busy machine is slow
 _SHARED = Path("/tmp")  # where programs write that do not ask where
 
 
@@ -216,13 +216,11 @@ def replies(grid: Any, names: Sequence[str]) -> list[Any]:
     return here
 
 
-def wait_for(
-    look: Callable[[], T | None], what: str, pause: float = 0.05, patience: float = _PATIENCE
-) -> T:
+def wait_for(look: Callable[[], T | None], what: str, pause: float = 0.05) -> T:
     """What is found, as soon as it is."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + _PATIENCE
     while not (value := look()):
-        assert time.monotonic() < until, f"waited {patience:g} s for {what}"
+        assert time.monotonic() < until, f"waited {_PATIENCE:g} s for {what}"
         time.sleep(pause)
     return value
 

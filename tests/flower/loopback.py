@@ -14,7 +14,6 @@ from favano.flower.strategy import CHECKPOINT, JOURNAL
 from tests.flower.federation import Federation, wait_for
 
 FAVANO = (sys.executable, "-m", "favano")
-PATIENCE = 180.0  # seconds; no federation here takes longer
 KEYS = {
     "dataset": "digits", "split": "iid", "clients": 4, "selected": 3, "learning_rate": 0.7,
     "local_steps": 10, "batch_size": 32,
@@ -83,7 +82,7 @@ class Loopback:
     def finish(self) -> str:
         """Wait for the end of the server, and return the accuracy of its model as it says it."""
         serving = self.servers[-1]
-        wait_for(lambda: serving.poll() is not None, "the end", patience=PATIENCE)
+        wait_for(lambda: serving.poll() is not None, "the end")
         assert serving.returncode == 0, self.told
         return str(re.findall(r"accuracy ([\d.]+)", self.told)[-1])
 

@@ -108,4 +108,5 @@ def test_the_example_runs_with_flwr_run(tmp_path: Path, kind: str) -> None:
             (run,) = lab.flwr("list")["runs"]
             return str(run["status"]) if run["status"].startswith("finished") else ""
 
-        assert wait_for(ended, "the end of the run", pause=2.0) == "finished:completed"
+        # Each look starts a program, which takes the nodes' time.
+        assert wait_for(ended, "the end of the run", pause=10.0) == "finished:completed"
