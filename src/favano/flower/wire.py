@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -30,11 +31,12 @@ from flwr.app import (
 from favano.errors import BadInput, require
 from favano.flower.partitioning import DEAL
 
-FORMAT = 1
+FORMAT = 2
 PARTITION = "partition"  # a metric by which clients say which part of the data they have
 DTYPES = ("float32", "float64")
 MOST_BYTES = 2**30  # of a model, where nobody knows better
 
+_SALT = 16  # bytes behind a model
 _WHOLE = 2**63  # whole numbers on the wire are below
 _TEXT = 2**16  # characters
 _METRICS = 64  # of one reply
@@ -279,7 +281,13 @@ def _fields(of: Call | Reply) -> ConfigRecord:
 
 
 def _array(data: bytes) -> ArrayRecord:
-    return ArrayRecord({"bytes": Array("uint8", (len(data),), "raw", data)})
+    """A model, with some bytes behind it that nobody can know.
+
+    Flower keeps the parts of all messages by their digests, and believes whoever names one first:
+    who knows a part of another's message before it is sent can keep it from being sent.
+    """
+    salted = data + secrets.token_bytes(_SALT)
+    return ArrayRecord({"bytes": Array("uint8", (len(salted),), "raw", salted)})
 
 
 def _content(message: Message, needed: set[str], others: Collection[str] = ()) -> RecordDict:
@@ -294,17 +302,17 @@ def _content(message: Message, needed: set[str], others: Collection[str] = ()) -
 
 
 def _bytes(content: RecordDict, name: str, most: int, *, least: int = 1) -> bytes:
-    """The bytes of the only array of a record."""
+    """The bytes of the only array of a record, without those that `_array` has put behind them."""
     record = content[name]
     if not (isinstance(record, ArrayRecord) and list(record) == ["bytes"]):
         raise BadInput(name, type(record).__name__, "need one array of bytes")
     array = record["bytes"]
-    size = len(array.data)
-    plain = (array.dtype, tuple(array.shape), array.stype) == ("uint8", (size,), "raw")
-    require(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
-    require(least <= size <= most, name, f"{size} bytes", f"need {least}..{most}")
     data: bytes = array.data
-    return data
+    plain = (array.dtype, tuple(array.shape), array.stype) == ("uint8", (len(data),), "raw")
+    require(plain, name, f"{array.dtype} {array.shape} {array.stype}", "need uint8, raw, flat")
+    size = len(data) - _SALT
+    require(least <= size <= most, name, f"{size} bytes", f"need {least}..{most}")
+    return data[:size]
 
 
 class _Given:
