@@ -14,7 +14,7 @@ from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.methods import ClientUpdates, Method
 from favano.methods.method import S
-from favano.schedule import Schedule, Timeline
+from favano.schedule import Schedule, Timeline, VirtualClock
 from favano.training import Layout, Work
 from favano.training.optimisers import Memory
 from favano.types import Stack, Vector
@@ -105,7 +105,10 @@ def start_model(size: int = 4, seed: int = 9) -> Vector:
 
 
 def make_aggregator(
-    method: Method[S], schedule: Schedule | Timeline, initial: Vector, rate: float = 0.1
+    method: Method[S],
+    schedule: Schedule | Timeline | VirtualClock,
+    initial: Vector,
+    rate: float = 0.1,
 ) -> Aggregator[S]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
     return Aggregator(method, schedule, layout, lambda s: rate * method.rates(s), initial)
@@ -113,7 +116,7 @@ def make_aggregator(
 
 def server_models(
     method: Method[S],
-    schedule: Schedule | Timeline,
+    schedule: Schedule | Timeline | VirtualClock,
     problem: Quadratics | Linear,
     initial: Vector,
     rate: float = 0.1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -35,12 +36,14 @@ from favano.training import (
     Work,
     one_thread,
 )
+from favano.training.loop import mean_loss
 from favano.training.optimisers import SGD, Optimiser
 from favano.transforms import as_transform
 from favano.types import Buffers, Floats, Ints, NonFinite, Stack, Vector
 from tests.specs import complete, read_by
 
 CLIENTS = 8
+BY_LOSS = f"{Path(__file__).with_name('by_loss.py')}:ByLoss"  # its policy sees values
 EACH_ARRIVAL = {"asyncsgd", "asyncsgd-adaptive", "fedasync", "asyncfeded", "asofed"}  # updates
 
 
@@ -88,7 +91,8 @@ class Problem:
         step = self.spec.method.local_step if memory else None
         corrected, self.kept = self.method.corrects, optimiser.kept
         rule = LocalRule(corrected=corrected, memory=memory, step=step, optimiser=optimiser)
-        self.trainer = LoopTrainer(self.flat, task, rule)
+        sees_loss = "loss" in self.method.policy().sees
+        self.trainer = LoopTrainer(self.flat, task, rule, measures_loss=sees_loss)
 
     def aggregator(self) -> Aggregator[State]:
         """The run, at its beginning. Behind a codec no schedule may grow."""
@@ -179,11 +183,11 @@ class Shuffled:
             return None
         self.waiting.rotate(3)
         number, start, job, correction = self.waiting.pop()
-        trainer = self.trainers[job.task]
-        end = trainer.run(start[: trainer.width], job, correction)[None]
-        return Finished(
-            np.array([number]), end, np.array(finite_rows(end)), StepsDone(job.steps, 0.0)
-        )
+        trainer, losses = self.trainers[job.task], list[Tensor]()
+        given = losses if trainer.measures_loss else None
+        end = trainer.run(start[: trainer.width], job, correction, losses=given)[None]
+        done, mean = StepsDone(job.steps, 0.0), np.array([mean_loss(losses)])
+        return Finished(np.array([number]), end, np.array(finite_rows(end)), done, mean)
 
     def halve(self) -> Ints:
         raise MemoryError

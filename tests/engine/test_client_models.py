@@ -9,7 +9,7 @@ import torch
 from favano.engine.client_models import ClientModels, ClientModelsOfRun
 from favano.engine.model_rows import ModelRows
 from favano.policies import Polling
-from favano.schedule import PlannedTimeline, plan
+from favano.schedule import Timeline, plan
 from favano.timing import two_speeds
 from favano.types import Ints, Vector
 
@@ -179,7 +179,7 @@ def test_versions_nobody_needs_are_dropped() -> None:
     """A client between contacts is a reference: 2,000 of them cost the versions they point to."""
     clients = 2000
     policy = Polling(selected=500, local_steps=2)
-    timeline = PlannedTimeline(plan(policy, two_speeds(clients), horizon=7 * 100, seed=0))
+    timeline = Timeline.of(plan(policy, two_speeds(clients), horizon=7 * 100, seed=0))
     run, expected = Run(clients), np.zeros(clients)
     for version in range(timeline.updates):
         begun: Ints = timeline.schedule.client[timeline.begun(version)]

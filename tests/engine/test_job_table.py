@@ -11,7 +11,7 @@ from favano.engine.job_table import JobTable
 from favano.methods import State
 from favano.methods.asyncfeded import AsyncFedED
 from favano.methods.favano import Favano
-from favano.schedule import GrowingTimeline
+from favano.schedule import VirtualClock
 from tests.methods.bound import any_method, bound, scheduled
 from tests.problems import make_aggregator, start_model
 
@@ -23,10 +23,9 @@ def favano(seed: int) -> Aggregator[State]:
 
 def growing() -> Aggregator[State]:
     method = any_method(bound(AsyncFedED(), 5, 3))
-    timeline = GrowingTimeline(
-        AsyncFedED().bind(method.context).policy(), method.context.fleet, 60.0, 0
-    )
-    return make_aggregator(method, timeline, start_model())
+    policy = AsyncFedED().bind(method.context).policy()
+    clock = VirtualClock(policy, method.context.fleet, 60.0, 0)
+    return make_aggregator(method, clock, start_model())
 
 
 def check(table: JobTable, number: int, run: Aggregator[State], first_client: int) -> None:
@@ -53,10 +52,12 @@ def test_runs_share_the_table_whatever_its_room(room: int, monkeypatch: pytest.M
     table.start[marked] = np.arange(len(marked))
     grown = runs[1]
     before = table.of(1).copy()
-    while not grown.over:  # the longest job is always the first
-        grown.version += 1
-        grown.timeline.extend(np.array([3]))
+    assert grown.clock is not None
+    while grown.clock.awaited is not None:
+        grown.clock.learn([0.0, 1.0])
         table.add(1, grown, 10)
+        jobs = grown.timeline.jobs(grown.timeline.updates - 1)
+        assert table.update[table.of(1)[jobs]].tolist() == [grown.timeline.updates - 1]
     assert len(table.of(1)) > len(before)
     assert table.of(1)[: len(before)].tolist() == before.tolist()
     for number, run in enumerate(runs):

@@ -19,12 +19,15 @@ from favano.methods import State, our_methods
 from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
 from favano.training.optimisers import Optimiser
-from tests.engine.networks import CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
+from tests.engine.networks import BY_LOSS, CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
 from tests.thinned import thinned
 
 KEPT = Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept")
 VARIANTS: Mapping[str, Callable[[], Problem]] = {
     **{name: partial(Problem, name, 3) for name in our_methods()},
+    "by loss": partial(Problem, BY_LOSS, 3),
+    "by loss, poisoned": partial(Problem, BY_LOSS, 2, poisoned=True),
+    "by loss, kept optimiser": partial(Problem, BY_LOSS, 4, optimiser=KEPT),
     "poisoned": partial(Problem, "favano", 1, poisoned=True),
     "few bits, own models": partial(Problem, "quafl", 2, codec=MinMax(bits=5)),
     "differences, own models": partial(Problem, "quafl", 2, codec=Qsgd(bits=5)),
@@ -45,7 +48,15 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
     ),
 }
 QUEUE: dict[str, object] = {"concurrency": CLIENTS}
-QUICK = ("favano", "scaffold", "asyncfeded", "asofed", "lattice, own models", "kept optimiser")
+QUICK = (
+    "favano",
+    "scaffold",
+    "asyncfeded",
+    "by loss, poisoned",
+    "asofed",
+    "lattice, own models",
+    "kept optimiser",
+)
 EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ import torch
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop, Recorder, live_models
 from favano.errors import BadInput
-from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
+from favano.methods import ModelState
+from favano.methods.asyncfeded import AsyncFedED
 from favano.policies import Adaptive
-from favano.schedule import GrowingTimeline, Schedule, check_schedule, plan
+from favano.schedule import Schedule, VirtualClock, check_schedule, plan
 from favano.timing import ClientSpeeds, two_speeds
 from favano.training import Layout, Work
 from favano.types import Stack, Vector
@@ -44,8 +46,8 @@ def ready(options: AsyncFedED, fleet: ClientSpeeds | int = CLIENTS) -> AsyncFedE
 
 
 def updated(
-    method: AsyncFedED, state: AsyncFedEDState, steps: int, start: float, end: float
-) -> AsyncFedEDState:
+    method: AsyncFedED, state: ModelState, steps: int, start: float, end: float
+) -> ModelState:
     """The state after client 0 has made so many steps from one number to another."""
     return method.aggregate(state, answers_of([0], [steps], [1], number(start), number(end)))
 
@@ -54,8 +56,8 @@ def grown(
     method: AsyncFedED, problem: Quadratics, rate: float = 0.1
 ) -> tuple[list[Vector], Schedule]:
     """Server models and the schedule that came out."""
-    timeline = GrowingTimeline(method.policy(), method.context.fleet, HORIZON, 0)
-    aggregator = make_aggregator(method, timeline, start_model(), rate)
+    clock = VirtualClock(method.policy(), method.context.fleet, HORIZON, 0)
+    aggregator = make_aggregator(method, clock, start_model(), rate)
     return [event.server for event in PlainLoop(aggregator, problem).events()], aggregator.schedule
 
 
@@ -76,27 +78,10 @@ def test_one_update_by_hand() -> None:
     """x_t = 7, started at 1, ended at 3: gamma = 6 / 2 = 3."""
     options = AsyncFedED(server_learning_rate=2.0, distance_target=3.5, distance_gain=4.0)
     method = ready(options)
-    assert method.policy() == POLICY
+    assert method.policy() == replace(POLICY, target=3.5, gain=4.0)
     state = method.init(number(7.0)[0])
     after = method.aggregate(state, answers_of([4], [5], [6], number(1.0), number(3.0)))
     assert float(after.model) == pytest.approx(7 + 2 / (3 + 1) * 2)
-    assert after.steps == {4: 5 + 2}  # floor(0.5 * 4)
-    assert method.next_steps(after, np.array([4, 0])).tolist() == [7, 5]
-    assert state.steps == {}
-
-
-def test_jobs_grow_and_shrink_within_their_limits() -> None:
-    method = ready(AsyncFedED(distance_target=3.0, distance_gain=1.0))
-    for server, made, expected in (
-        (0.0, 5, 8),  # gamma 0: + 3
-        (2.0, 5, 6),  # gamma 2 = target - 1 / gain: + 1, the last that grows
-        (2.5, 5, 5),
-        (3.5, 5, 4),  # floor(-0.5)
-        (90.0, 5, 1),  # never below 1
-        (0.0, 49, 50),  # never above K_max
-    ):
-        after = updated(method, method.init(number(server)[0]), made, 0.0, 1.0)
-        assert after.steps[0] == expected
 
 
 def test_the_step_falls_with_gamma_and_gamma_knows_no_scale() -> None:
@@ -106,13 +91,12 @@ def test_the_step_falls_with_gamma_and_gamma_knows_no_scale() -> None:
         moved.append(float(after.model) - server)
         same = updated(method, method.init(number(1000 * server)[0]), 5, 0.0, 1000.0)
         assert float(same.model) == pytest.approx(1000 * float(after.model))
-        assert same.steps == after.steps
     assert moved == pytest.approx([1.0, 1 / 2, 1 / 4, 1 / 11])
 
 
 def test_a_client_that_has_not_moved_changes_nothing() -> None:
     method = ready(AsyncFedED())
-    state = method.init(number(5.0)[0])._replace(steps={0: 9})
+    state = method.init(number(5.0)[0])
     assert updated(method, state, 9, 1.0, 1.0) == state
 
 
@@ -160,7 +144,7 @@ def test_a_recorder_sees_the_same_along_both(live: bool) -> None:
     method, fleet = ready(AsyncFedED()), two_speeds(CLIENTS, seed=0)
     times = np.arange(0.0, HORIZON + 1, 25.0)
     trainer, rows = quadratics(CLIENTS), []
-    timeline: GrowingTimeline | Schedule = GrowingTimeline(POLICY, fleet, HORIZON, 0)
+    timeline: VirtualClock | Schedule = VirtualClock(POLICY, fleet, HORIZON, 0)
     for _ in range(2):
         aggregator = make_aggregator(method, timeline, start_model())
         at = live_models(aggregator, trainer, fleet, 0) if live else None
@@ -190,10 +174,10 @@ def test_refused_updates_leave_the_length() -> None:
             end[torch.from_numpy(work.client == 3)] = torch.nan
             return end
 
-    timeline = GrowingTimeline(POLICY, fleet, HORIZON, 0)
+    clock = VirtualClock(POLICY, fleet, HORIZON, 0)
     layout = Layout(parameters=4, buffers=0, counters=0)
     aggregator = Aggregator(
-        method, timeline, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
+        method, clock, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
     moments = list(PlainLoop(aggregator, Poisoned()).events())

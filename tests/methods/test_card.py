@@ -113,7 +113,6 @@ LINEAR = "linear in the models: plans and results say who trains the model"
             "asyncfeded",
             [
                 "local_steps=10 unless given",
-                "a schedule that grows with the run: nothing is planned or trained ahead",
                 "not linear in the models: nobody can say whose steps count how much",
             ],
         ),

@@ -11,15 +11,14 @@ import torch
 
 from favano.errors import BadInput
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, make_method, our_methods
-from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.methods.clock import ServerClock
 from favano.methods.fedbuff import FedBuff
 from favano.methods.scaffold import Scaffold
 from favano.options import Count, option
-from favano.policies import Adaptive, Policy, Polling, Rounds, Windowed
+from favano.policies import Policy, Polling, Rounds, Windowed
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Stack, Vector
-from tests.methods.bound import any_method, bound, scheduled
+from tests.methods.bound import bound, scheduled
 from tests.problems import answers_of
 
 
@@ -143,36 +142,6 @@ def test_the_clients_of_rounds_start_from_the_newest_model() -> None:
     assert bound(Corrected(way="first")).policy() == Rounds(selected=4, local_steps=3, wait_for=2)
 
 
-class Grows(Method[ModelState]):
-    """Says how long jobs are, with a policy that knows it already."""
-
-    def policy(self) -> Policy:
-        return self.context.polling()
-
-    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
-        return state
-
-    def next_steps(self, state: ModelState, client: Ints) -> Ints:
-        return np.ones_like(client)
-
-
-class Stuck(Method[ModelState]):
-    """Has a policy that asks how long jobs are, and does not say it."""
-
-    def policy(self) -> Policy:
-        return Adaptive(local_steps=3, most_steps=30)
-
-    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
-        return state
-
-
-@pytest.mark.parametrize("method", [any_method(Grows()), any_method(Stuck())], ids=["say", "ask"])
-def test_lengths_of_jobs_and_the_policy_adaptive_go_together(method: AnyMethod) -> None:
-    rule = "says how long jobs are .next_steps., which requires the policy Adaptive"
-    with pytest.raises(BadInput, match=f"method={method.name}: {rule}"):
-        bound(method)
-
-
 class Careless(Plain):
     """Has a policy or rates with one mistake."""
 
@@ -262,7 +231,6 @@ def test_hooks_have_a_standard_behaviour() -> None:
     assert state.model is model
     assert method.next_client_model(model, own) is None
     assert method.gradient_correction(state, client) is None
-    assert method.next_steps(state, client) is None
     direction, memory = method.local_step(own, ())
     assert direction is own
     assert memory == ()
@@ -271,24 +239,16 @@ def test_hooks_have_a_standard_behaviour() -> None:
     schedule = scheduled(method, 300)
     assert method.rates(schedule).tolist() == [1.0] * len(schedule.client)
     assert not method.corrects
-    assert not method.grows
 
 
 def test_what_a_method_inherits_counts_as_its_own() -> None:
-    """Whether it corrects gradients or has schedules that grow, one level further down."""
+    """Whether it corrects gradients, one level further down."""
 
     class Mine(Scaffold):
         """SCAFFOLD with another name."""
 
-    class Longer(AsyncFedED):
-        """AsyncFedED that never shortens a job."""
-
-        def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-            return np.full(len(client), self.context.local_steps)
-
     assert bound(Mine()).corrects
     assert (Mine.name, Mine.title) == ("mine", "Mine")
-    assert bound(Longer()).grows
 
 
 def test_only_two_of_ours_are_not_linear_or_correct_gradients() -> None:

@@ -19,9 +19,8 @@ from favano.policies import (
     Rounds,
     Windowed,
 )
-from favano.schedule import Schedule, plan
+from favano.schedule import Schedule, Timeline, plan
 from favano.schedule.draws import step_ends
-from favano.schedule.live_timeline import LiveTimeline
 from favano.timing import ClientSpeeds, Exponential, client_speeds
 
 SEED, HORIZON, K = 3, 400.0, 4
@@ -39,7 +38,7 @@ def lived(
     The updates to the jobs in `lose` are lost again, with or without a turn in between. `watch` is
     told which clients are at work, and whose updates are here, whenever there is nothing to do.
     """
-    reader, timeline = policy.started(SEED), LiveTimeline(fleet.clients, K)
+    reader, timeline = policy.started(SEED), Timeline(fleet.clients, K)
     here: dict[int, ReceivedUpdate] = {}  # client updates that are neither used nor dropped
     numbers = [0] * fleet.clients  # jobs of each client so far
     free = [0.0] * fleet.clients  # when each client has finished them

@@ -9,7 +9,6 @@ import torch
 
 from favano.errors import BadInput
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
-from favano.methods.asyncfeded import AsyncFedED, AsyncFedEDState
 from favano.options import option
 from favano.policies import Rounds
 from favano.preflight.method import check_method
@@ -91,19 +90,6 @@ def test_a_method_without_a_mistake_passes() -> None:
 def test_mistakes_are_found(mistake: str, rule: str) -> None:
     with pytest.raises(BadInput, match=f"method=mean: {rule}"):
         check(any_method(Mean(mistake=mistake)))
-
-
-@pytest.mark.parametrize(
-    "steps", [[0, 3], [2], [[2, 2]], [1.5, 2.0], None], ids=["none", "one", "rows", "half", "nil"]
-)
-def test_next_steps_are_whole_numbers(steps: object) -> None:
-    class Wrong(AsyncFedED):
-        def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-            return steps  # type: ignore[return-value]
-
-    rule = r"method=wrong: next_steps must return whole numbers >= 1, one per client, \(k,\)"
-    with pytest.raises(BadInput, match=rule):
-        check(any_method(Wrong()))
 
 
 class Squares(Method[ModelState]):

@@ -13,9 +13,8 @@ import favano
 from favano.data import Preprocessing
 from favano.data.dataset import Dataset, Rows
 from favano.errors import BadInput
-from favano.run.samples import Samples, load_samples, number_type, samples_of, traits_of
+from favano.run.samples import Samples, number_type, samples_of, traits_of
 from favano.specification.keys import Keys
-from tests.specs import complete
 
 FLEET = favano.Fleet(clients=4)
 KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}

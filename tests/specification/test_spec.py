@@ -118,7 +118,15 @@ def test_the_papers_constants() -> None:
 def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
     spec = complete(dataset=dataset, algorithm=algorithm)
     without = {"mean", "deadline", "codec_bits", "codec_scale", *Recipe.__dataclass_fields__}
-    without |= {"local_epochs", "rate_length", "momentum", "beta2", "epsilon", "weight_decay", "clip"}
+    without |= {
+        "local_epochs",
+        "rate_length",
+        "momentum",
+        "beta2",
+        "epsilon",
+        "weight_decay",
+        "clip",
+    }
     without |= {
         "server",
         "server_optimiser_rate",

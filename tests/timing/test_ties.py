@@ -8,7 +8,7 @@ import pytest
 from favano.planning.audit import audit
 from favano.planning.planned import plan_seed
 from favano.policies import Adaptive, Buffered, Polling, Rounds, Windowed
-from favano.schedule import GrowingTimeline, plan, under_way
+from favano.schedule import plan, under_way
 from favano.timing import ClientSpeeds, Deterministic, Trace, client_speeds, traced_fleet
 from favano.timing.ties import in_order
 from tests.specs import complete
@@ -91,12 +91,9 @@ def test_equal_arrivals_are_handled_by_chance_not_by_rounding() -> None:
     late = fast_before == 3 * np.arange(1, len(slow) + 1)  # after the tied fast one
     assert len(slow) > 500
     assert 0.4 < late.mean() < 0.6
-    growing = GrowingTimeline(
-        Adaptive(local_steps=1, most_steps=1, latency="none"), constant(0.3, 0.9), 540.0, 0
-    )
-    while not growing.ended:
-        growing.extend(np.array([1]))
-    assert growing.schedule.client[: schedule.jobs].tolist() == order.tolist()
+    adaptive = Adaptive(local_steps=1, most_steps=1, latency="none")
+    growing = plan(adaptive, constant(0.3, 0.9), horizon=540.0, seed=0)
+    assert growing.client[: schedule.jobs].tolist() == order.tolist()
 
 
 def test_progress_at_a_tied_time() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias, cast
 
@@ -25,9 +24,10 @@ from favano.aggregation.snapshot import (
 )
 from favano.errors import NonFiniteUpdate
 from favano.methods import AnyMethod, ClientUpdates, Method
+from favano.methods.arrays import numbers
 from favano.methods.method import Expected, S
 from favano.preflight.method import check_shape
-from favano.schedule import PlannedTimeline, Schedule, Timeline
+from favano.schedule import Schedule, Timeline, VirtualClock
 from favano.training import Layout, Work, to_device
 from favano.types import Floats, Ints, Mask, NonFinite, Stack, Vector
 
@@ -73,7 +73,7 @@ class Aggregator(Generic[S]):
     def __init__(
         self,
         method: Method[S],  # bound to the run
-        timeline: Schedule | Timeline,
+        timeline: Schedule | Timeline | VirtualClock,  # a clock, if it grows with the run
         layout: Layout,
         rates: Floats | StepSizes,  # (J,) step size of each job
         initial: Vector,
@@ -86,7 +86,9 @@ class Aggregator(Generic[S]):
         scales: Callable[[Ints], PerUpdate] | None = None,  # of what jobs change; None: all of it
     ) -> None:
         self.method, self.layout, self.initial = method, layout, initial
-        self.timeline = PlannedTimeline(timeline) if isinstance(timeline, Schedule) else timeline
+        self.clock = timeline if isinstance(timeline, VirtualClock) else None
+        timeline = timeline.timeline if isinstance(timeline, VirtualClock) else timeline
+        self.timeline = Timeline.of(timeline) if isinstance(timeline, Schedule) else timeline
         self._step_sizes: StepSizes = rates if callable(rates) else lambda _: rates
         self._rates: Floats = np.empty(0)  # of the jobs that are known so far
         self.state, self.version = method.init(initial[: layout.parameters]), -1
@@ -135,7 +137,8 @@ class Aggregator(Generic[S]):
     @property
     def by_distances(self) -> bool:
         """Whether an update is a sum of models with weights that depend on their distances."""
-        return self._by_distances and self.plain and self._as_it_is
+        sees_loss = self.clock is not None and "loss" in self.clock.sees
+        return self._by_distances and self.plain and self._as_it_is and not sees_loss
 
     @property
     def _as_it_is(self) -> bool:
@@ -145,7 +148,12 @@ class Aggregator(Generic[S]):
     @property
     def over(self) -> bool:
         """Whether the run has ended: all updates are made, or it was stopped."""
-        return self.stopped or self.version + 1 == self.timeline.updates
+        return self.stopped or (self.timeline.ended and self.version + 1 == self.timeline.updates)
+
+    @property
+    def knows_next(self) -> bool:
+        """Whether it is known when the newest version is replaced, or that it is the last one."""
+        return self.timeline.ended or self.version + 1 < self.timeline.updates
 
     @property
     def nearly_over(self) -> bool:
@@ -166,19 +174,16 @@ class Aggregator(Generic[S]):
     def memory_now(self) -> RunMemory:
         """What a snapshot keeps of the run, apart from the models in use."""
         timeline, version = self.timeline, self.version
-        steps = None
-        if not timeline.complete:
-            begun = [timeline.begun(number) for number in range(version + 1)]
-            steps = timeline.known.steps[np.concatenate([NO_INDICES, *begun])]
         beginning = beginning_digest(timeline, self.rates, version)
-        return self.remembered()._replace(beginning=beginning, steps=steps)
+        values = None if self.clock is None else self.clock.learnt
+        return self.remembered()._replace(beginning=beginning, values=values)
 
     def remembered(self) -> RunMemory:
         """The same without the timeline of the run."""
         link = self.link
         return RunMemory(
             beginning="",
-            steps=None,
+            values=None,
             state=self.state._replace(model=self.initial[:0]),
             server=self.server_states,
             clients=self.memory.kept,
@@ -189,10 +194,10 @@ class Aggregator(Generic[S]):
     def restore(self, snapshot: Snapshot) -> None:
         """Take over a snapshot, or refuse it and change nothing."""
         memory, timeline, version = snapshot.memory, self.timeline, snapshot.version
-        if memory.steps is not None:
-            timeline = deepcopy(timeline)
-            for steps in memory.steps.tolist():
-                timeline.extend(np.array([steps]))
+        clock = self.clock
+        if clock is not None and memory.values is not None:
+            clock = clock.again(memory.values)
+            timeline = clock.timeline
         if version >= timeline.updates:
             raise BeyondTheEnd("it is beyond the end of this run")
         if (
@@ -201,7 +206,8 @@ class Aggregator(Generic[S]):
         ):
             raise NoSnapshot("its schedule or its step sizes begin otherwise")
         self.resume_point = jobs_under_way(timeline, snapshot)
-        self.timeline, self._rates = timeline, np.empty(0)
+        self.memory.check_growth(timeline, 0)
+        self.clock, self.timeline, self._rates = clock, timeline, np.empty(0)
         model = to_device(snapshot.models[snapshot.server], self.initial)
         self.take_over(memory, version, model)
 
@@ -283,7 +289,7 @@ class Aggregator(Generic[S]):
 
     def apply(self, server: Vector, received: Received) -> Update:
         """Make the next update."""
-        jobs, start, end, updates, everyone, refused, server_states = received
+        jobs, start, end, updates, _, refused, server_states = received
         client, own = self.timeline.known.client[jobs], None
         if len(jobs):
             parameters = self.layout.parameters
@@ -305,7 +311,7 @@ class Aggregator(Generic[S]):
             if self.memory.own_buffers:
                 self.memory.keep_buffers(client, end)
             self.state, self.server_states = state, server_states
-        self.advance(everyone)
+        self.version += 1
         return Update(server, client, own, refused)
 
     def combine(
@@ -315,14 +321,32 @@ class Aggregator(Generic[S]):
         self.state = self.method.aggregate(self.state._replace(model=server), updates)
         if self.layout.buffers:
             buffers = self.method.aggregate_buffers(buffers, updates.end, updates)
-        self.advance(updates.client)
+        self.version += 1
         return self.state.model, buffers
 
-    def advance(self, client: Ints = NO_INDICES) -> None:
-        """The next update is made, from these clients: extend a schedule that depends on it."""
-        self.version += 1
-        if not self.timeline.complete:
-            self.timeline.extend(self.method.next_steps(self.state, client))
+    @property
+    def can_learn(self) -> bool:
+        """Whether the server model is that which the next client update meets, if it matters."""
+        assert self.clock is not None
+        newest = self.version == self.timeline.updates - 1
+        return newest or (self.ahead and "server_distance" not in self.clock.sees)
+
+    def learn(self, loss: float, server: Vector, start: Vector, end: Vector) -> None:
+        """Let the clock go on with the values of the client update that it waits for.
+
+        Args:
+            loss: of its training.
+            server: (P,) the newest model, if `can_learn` says so.
+            start: (P,) its start model.
+            end: (P,) its end model.
+        """
+        assert self.clock is not None
+        seen, first = {"loss": loss}, self.timeline.updates
+        if self.clock.sees != ("loss",):
+            lengths = numbers([(end - start).norm(), (server - start).norm()])
+            seen |= zip(("delta_norm", "server_distance"), lengths, strict=True)
+        self.clock.learn([seen[name] for name in self.clock.sees])
+        self.memory.check_growth(self.timeline, first)
 
     def _weights(self, updates: ClientUpdates) -> Floats:
         """(k,) what the method multiplies the delta of each client update by."""

@@ -10,7 +10,7 @@ import torch
 from favano.errors import require
 from favano.methods import Method
 from favano.methods.method import S
-from favano.schedule import Schedule
+from favano.schedule import Schedule, Timeline
 from favano.training import Layout
 from favano.types import Buffers, Ints, Stack, Vector
 
@@ -38,12 +38,32 @@ class ClientMemory:
         self.vectors = method.memory + kept  # of each client
         self.own_buffers = buffers == "local"
         self._now = KeptByClients({}, {}, {})
+        self._last_used: dict[int, int] = {}  # server step that used each client last
 
     def check(self, schedule: Schedule) -> None:
         """Refuse a schedule in which clients go on before their update is used."""
-        in_time, name = not self.vectors or _used_before_next(schedule), self._name
-        rule = f"need fresh with {name}, whose clients go on before their update is used"
-        require(in_time or not self._kept, "optimiser_state", "kept", rule)
+        self._refuse_unless(not self.vectors or _used_before_next(schedule))
+
+    def check_growth(self, timeline: Timeline, first: int) -> None:
+        """The same for a timeline that grows, for its server steps from the first new one on."""
+        if timeline.complete or not (self.vectors or self.own_buffers):
+            return
+        known = timeline.known
+        for update in range(first, timeline.updates):
+            for job in timeline.jobs(update).tolist():
+                client = int(known.client[job])
+                last = self._last_used.get(client, -1) if first else -1
+                self._refuse_unless(int(known.start_version[job]) >= last)
+                self._last_used[client] = update
+
+    def _refuse_unless(self, in_time: bool) -> None:
+        name, rule = self._name, "whose clients go on before their update is used"
+        require(
+            in_time or not self.own_buffers, "buffers", "local", f"need average with {name}, {rule}"
+        )
+        require(
+            in_time or not self._kept, "optimiser_state", "kept", f"need fresh with {name}, {rule}"
+        )
         rule = "has clients with a memory, which must not continue before their update is used"
         require(in_time, "method", name, rule)
 

@@ -47,7 +47,7 @@ class RunMemory(NamedTuple):
     """What the server's side of a run remembers."""
 
     beginning: str  # digest of the schedule so far
-    steps: Ints | None  # of jobs begun after updates, if the schedule grows with the run
+    values: Floats | None  # that the policy has seen, if the schedule grows with the run
     state: State  # of the method; its model is that of the server
     server: tuple[object, ...]  # states of the server's transforms
     clients: KeptByClients
@@ -81,11 +81,7 @@ class ResumePoint(NamedTuple):
 
 
 def jobs_under_way(timeline: Timeline, snapshot: Snapshot) -> ResumePoint:
-    """Find the jobs under way among those of the timeline, which may have another horizon.
-
-    If a timeline grows, jobs of no use before its horizon were not kept; each client has one job at
-    a time, which starts from what the client holds.
-    """
+    """Find the jobs under way among those of the timeline, which may have another horizon."""
     known, version, waiting = timeline.known, snapshot.version, snapshot.waiting
     pairs = zip(waiting.client.tolist(), waiting.start_version.tolist(), strict=True)
     start = dict(zip(pairs, waiting.place.tolist(), strict=True))
@@ -96,9 +92,7 @@ def jobs_under_way(timeline: Timeline, snapshot: Snapshot) -> ResumePoint:
         client = int(known.client[job])
         place = start.get((client, int(known.start_version[job])))
         if place is None and np.isfinite(timeline.due[job]):
-            if timeline.complete:
-                raise NoSnapshot("the start model of a job that is used now was not kept")
-            place = int(snapshot.held.place[client])
+            raise NoSnapshot("the start model of a job that is used now was not kept")
         if place is not None:
             entries.append((job, place))
     jobs, places = np.array(entries, dtype=np.int64).reshape(-1, 2).T

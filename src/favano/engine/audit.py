@@ -18,7 +18,7 @@ from favano.errors import require
 from favano.methods import AnyMethod, ClientUpdates, is_ours
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.arrays import column, stacked, zeros
-from favano.schedule import PlannedTimeline, Schedule
+from favano.schedule import Schedule, Timeline
 from favano.types import Floats, Ints, Stack, Vector
 
 STRETCHES = 20
@@ -135,7 +135,7 @@ class _Propagation:
     ) -> None:
         self._method, self._schedule, self._place, self._size = method, schedule, place, size
         self._rates = method.job_rates(schedule) if local.rates is None else local.rates
-        self._rule, self._timeline = local.accumulation, PlannedTimeline(schedule)
+        self._rule, self._timeline = local.accumulation, Timeline.of(schedule)
         self._reach = self._rule.reach(schedule.steps, self._rates)
         initial = cast(Vector, np.zeros(size))
         if not is_ours(method):

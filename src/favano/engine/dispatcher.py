@@ -35,6 +35,8 @@ class Dispatcher:
         self._runs, self._lanes = runs, lanes
         self._ready = ReadyJobs(runs.jobs)
         self._in_lanes = 0  # jobs
+        self._asked: dict[int, int] = {}  # job whose values the clock of a run waits for
+        self._dropped: dict[int, int] = {}  # jobs of each run that are forgotten
         self._early = 0  # end models for updates after the next one
         # Jobs are trained ahead: a state must not replace its client's before its turn.
         self._client_states: dict[int, Vector] = {}  # at the end of finished jobs, until used
@@ -95,6 +97,53 @@ class Dispatcher:
         models = aggregator.link.hand_out(aggregator.version, server, who, last)
         return first + clients, [models[client] for client in who]
 
+    def learn(self, run: int) -> None:
+        """Let the clock of a run that grows go on, as far as values of client updates are known."""
+        state, table, aggregator = self._runs, self._runs.jobs, self._runs.aggregators[run]
+        clock, parameters = aggregator.clock, state.layout.parameters
+        assert clock is not None
+        while clock.awaited is not None and aggregator.can_learn:
+            job = table.of(run)[clock.awaited]
+            if table.end[job] < 0:
+                if not aggregator.ahead and self._asked.get(run) != job:
+                    self._asked[run] = job
+                    self._ready.add(job[None])
+                return
+            models = (state.models.row(int(row)) for row in (table.start[job], table.end[job]))
+            start, end = (model[:parameters] for model in models)
+            server = state.server_model(run)[:parameters]
+            aggregator.learn(float(table.loss[job]), server, start, end)
+            self._grow(run)
+
+    def _grow(self, run: int) -> None:
+        """Take over what the timeline of a run has got: jobs, and updates or none for others."""
+        state, table, aggregator = self._runs, self._runs.jobs, self._runs.aggregators[run]
+        known = len(table.of(run))
+        state.add_jobs(run)
+        dropped = aggregator.timeline.dropped
+        if len(dropped) > self._dropped.get(run, 0):
+            self._forget(table.of(run)[dropped[self._dropped.get(run, 0) :]])
+            self._dropped[run] = len(dropped)
+        newest = aggregator.timeline.begun(aggregator.version)
+        jobs = table.of(run)[newest[newest >= known]]
+        if len(jobs):
+            rows, now = np.full(len(jobs), state.server[run]), np.full(len(jobs), state.time(run))
+            columns = table.client[jobs], rows, table.start_version[jobs], table.begin[jobs], now
+            self._start(jobs, state.clients.assign(*columns))
+        if aggregator.knows_next and not len(state.next_jobs[run]):
+            self._await_next([run])
+
+    def _forget(self, jobs: Ints) -> None:
+        """Updates of these jobs will not be used."""
+        table = self._runs.jobs
+        self._early -= int(((table.end[jobs] >= 0) & (table.steps[jobs] > 0)).sum())
+        rows = np.concatenate([table.start[jobs], table.end[jobs]])
+        self._runs.models.release(rows[rows >= 0])
+        table.start[jobs] = table.end[jobs] = -1
+        self._ready.drop(jobs)
+        for job in jobs.tolist() if self._client_states else ():
+            self._client_states.pop(job, None)
+
     def _start(self, jobs: Ints, rows: Ints) -> None:
         """Keep the start models of jobs that are used, or would be by a longer run."""
         table, models = self._runs.jobs, self._runs.models
@@ -115,18 +164,19 @@ class Dispatcher:
         table, state = self._runs.jobs, self._runs
         for run in runs:
             aggregator, state.next_jobs[run] = state.aggregators[run], NO_INDICES
-            if not aggregator.over:
+            if aggregator.knows_next and not aggregator.over:
                 jobs = table.of(run)[aggregator.timeline.jobs(aggregator.version + 1)]
                 state.next_jobs[run] = jobs
-                if not aggregator.timeline.complete:
-                    table.update[jobs] = aggregator.version + 1
                 if not aggregator.ahead:  # each depends on its client's last job
-                    self._ready.add(jobs[table.steps[jobs] > 0])
+                    self._ready.add(jobs[(table.steps[jobs] > 0) & (table.end[jobs] < 0)])
         lists = [state.next_jobs[run] for run in runs]
         jobs, counts = np.concatenate(lists), [len(numbers) for numbers in lists]
         lacks = table.end[jobs] < 0
         place = np.repeat(np.arange(len(runs)), counts)
         state.missing[list(runs)] = np.bincount(place, lacks, minlength=len(runs))
+        for run in runs:
+            if not state.aggregators[run].knows_next:
+                state.missing[run] = 1  # nobody knows which
         self._early -= int((~lacks & (table.steps[jobs] > 0)).sum())
 
     def launch(self) -> None:
@@ -193,12 +243,14 @@ class Dispatcher:
         runs, table, finished = self._runs, self._runs.jobs, self._lanes.collect()
         if finished is None:
             return None
-        jobs, ends, finite, done = finished
+        jobs, ends, finite, done, losses = finished
         self._in_lanes -= len(jobs)
         table.finite[jobs] = finite
+        if losses is not None:
+            table.loss[jobs] = losses
         runs.any_non_finite |= not finite.all()
         of = table.run[jobs]
-        wanted = runs.active[of]
+        wanted = runs.active[of] & (table.start[jobs] >= 0)  # else it was cancelled
         if not wanted.all():
             jobs, of = jobs[wanted], of[wanted]
             ends = ends[to_device(np.flatnonzero(wanted), ends)]
@@ -234,7 +286,7 @@ class Dispatcher:
         table, jobs = self._runs.jobs, self._runs.jobs.of(run)
         finished = (table.end[jobs] >= 0) & (table.steps[jobs] > 0)
         self._early -= int((finished & self._is_later(jobs)).sum())
-        self._ready.drop(run)
+        self._ready.drop(jobs)
         for job in jobs.tolist() if self._client_states else ():
             self._client_states.pop(job, None)
 
@@ -251,4 +303,7 @@ class Dispatcher:
                 pass
             jobs = self._lanes.halve()  # not in the handler: there the error still holds memory
             self._in_lanes -= len(jobs)
-            self._ready.add(jobs[self._runs.active[self._runs.jobs.run[jobs]]])
+            wanted = self._runs.active[self._runs.jobs.run[jobs]] & (
+                self._runs.jobs.start[jobs] >= 0
+            )
+            self._ready.add(jobs[wanted])

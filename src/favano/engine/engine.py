@@ -53,6 +53,7 @@ class Engine:
         self._dispatcher = dispatcher = Dispatcher(table, lanes)
         self._reporter = Reporter(table, dispatcher, scoring)
         due = None if scoring is None else scoring.due
+        self._growing = [run for run, of in enumerate(runs) if of.clock is not None]
         self._one_by_one = OneByOne(table, dispatcher)
         self._by_products = ByProducts(table, dispatcher, due) if products else None
         # For weights that depend on distances between models. It makes several server steps at
@@ -125,7 +126,7 @@ class Engine:
     def _make_server_steps(self) -> Iterator[RunEvent]:
         """Make all server steps whose client updates are in, until there are none."""
         table = self._runs
-        while len(runs := np.flatnonzero(table.active & (table.missing == 0))):
+        while len(runs := self._runs_to_update()):
             if self._reporter.waits_for(runs):  # before the next version replaces the last one
                 yield from self._report()
                 continue  # without the runs that are over
@@ -141,6 +142,14 @@ class Engine:
                 new += self._by_products.update(together)
             if new:
                 self._advance(new, refused)
+
+    def _runs_to_update(self) -> Ints:
+        """Runs whose next client updates are all in."""
+        table = self._runs
+        for run in self._growing:
+            if table.active[run]:
+                self._dispatcher.learn(run)
+        return np.flatnonzero(table.active & (table.missing == 0))
 
     def _refuse(self, runs: Ints, refused: dict[int, Ints]) -> Iterator[RunEvent]:
         """Find client updates that must not be used; some runs end with them."""

@@ -28,7 +28,8 @@ class JobTable:
     rate: Floats
     due: Floats  # when the update that uses it is made; infinity if none does
     update: Ints  # that uses it; -1 until it is known
-    unfinished: Mask  # whether it is under way at the horizon: only a longer run would use it
+    unfinished: Mask  # whether its start model is kept, though no known update uses it
+    loss: Floats  # of its training, if that is measured
     start: Ints  # row of its start model; -1: none
     end: Ints  # row of its end model; -1: none
     finite: Mask  # whether the end model has neither NaN nor infinity
@@ -39,6 +40,7 @@ class JobTable:
             dtype = {"Ints": np.int64, "Floats": np.float64, "Mask": np.bool_}[kind]
             setattr(self, name, np.empty(self._room, dtype=dtype))
         self._numbers: list[Ints] = [NO_INDICES] * runs  # of each run's jobs
+        self._updates = [0] * runs  # of each run whose jobs are known here
 
     def add(self, number: int, run: Aggregator[State], first_client: int) -> None:
         """Add the jobs of a run that are known by now and not in the table yet."""
@@ -53,12 +55,17 @@ class JobTable:
         self.run[place], self.rate[place] = number, run.rates[before:]
         self.due[place] = run.timeline.due[before:]
         self.update[place] = known.used_by[before:] if run.timeline.complete else -1
-        self.unfinished[place] = _unfinished(known) if run.timeline.complete else False
+        # Only a longer run would use what is under way at the horizon.
+        self.unfinished[place] = _unfinished(known) if run.timeline.complete else True
         self.start[place] = self.end[place] = -1
-        self.finite[place] = True
+        self.finite[place], self.loss[place] = True, np.nan
         added = np.arange(self._count, self._count + new)
         self._numbers[number] = np.append(self._numbers[number], added)
         self._count += new
+        if not run.timeline.complete:
+            for update in range(self._updates[number], known.updates):
+                self.update[self._numbers[number][run.timeline.jobs(update)]] = update
+            self._updates[number] = known.updates
 
     def of(self, run: int) -> Ints:
         """(J,) numbers in the table of a run's jobs."""

@@ -8,6 +8,7 @@ refers to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from favano.engine.server_version import NOTHING, LiveModels, ServerVersion
 from favano.engine.spread import ModelSpread, spread_of
 from favano.methods.method import S
 from favano.screening import finite_rows
-from favano.training import Trainer, to_device
+from favano.training import Trainer, Work, to_device
 from favano.types import Ints, Mask, Stack, Vector
 
 
@@ -43,6 +44,8 @@ class PlainLoop:
         self._own: dict[int, None] = {}  # clients with a model of their own, in order
         self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
         self._later: dict[int, Vector] = {}  # of jobs that have not begun
+        self._ends: dict[int, Vector] = {}  # of jobs whose values the policy has seen
+        self._known = self._dropped = 0  # jobs of a timeline that grows: begun, or not to be used
 
     def events(self) -> Iterator[ServerVersion]:
         """All server versions, one after the other."""
@@ -52,20 +55,58 @@ class PlainLoop:
         else:
             self._resume(run.resume_point)
             run.resume_point = None
+        self._learn()
         yield ServerVersion(run.version, self._server, NO_INDICES, self, self.snapshot)
         while not run.over:
             jobs = run.timeline.jobs(run.version + 1)
             work = run.work(jobs)
-            start = self._stacked([self._starts.pop(job) for job in jobs.tolist()])
-            end = self._trainer.train(run.memory.starts(work.client, start), work)
+            start = self._stacked([self._starts[job] for job in jobs.tolist()])
+            end = self._trained(jobs, work, start)
+            for job in jobs.tolist():
+                del self._starts[job]
             finite = np.array(finite_rows(end), dtype=np.bool_)
             if run.memory.vectors:
                 jobs_done = zip(work.client.tolist(), work.steps.tolist(), end, finite, strict=True)
                 for client, steps, model, good in jobs_done:
                     run.memory.remember(client, model[run.layout.size :] if good else None, steps)
             self._renew(run.update(self._server, start, end[:, : run.layout.size], finite))
+            self._learn()
             event = run.version, self._server, self._refused, self, self.snapshot
             yield ServerVersion(*event, int(work.steps.sum()))
+
+    def _trained(self, jobs: Ints, work: Work, start: Stack) -> Stack:
+        """End models of the jobs of an update."""
+        if self._run.clock is None:
+            return self._trainer.train(self._run.memory.starts(work.client, start), work)
+        for job in jobs.tolist():
+            if job not in self._ends:  # it was trained before the run was interrupted
+                self._train(job)
+        return self._stacked([self._ends.pop(job) for job in jobs.tolist()])
+
+    def _train(self, job: int) -> float:
+        """Train one job of a run that grows; returns its loss, if the policy sees it."""
+        run, start, losses = self._run, self._starts[job][None], np.full(1, np.nan)
+        assert run.clock is not None
+        work = run.work(np.array([job]))
+        if "loss" in run.clock.sees:
+            work = replace(work, losses=losses)
+        (self._ends[job],) = self._trainer.train(run.memory.starts(work.client, start), work)
+        return float(losses[0])
+
+    def _learn(self) -> None:
+        """Train what the clock waits for, until the next update is known."""
+        run, parameters = self._run, self._run.layout.parameters
+        while run.clock is not None and not run.knows_next:
+            job = run.clock.awaited
+            assert job is not None
+            loss = self._train(job)
+            models = self._server, self._starts[job], self._ends[job]
+            run.learn(loss, *(model[:parameters] for model in models))
+            for dropped in run.timeline.dropped[self._dropped :]:
+                for kept in (self._starts, self._later, self._ends):
+                    kept.pop(dropped, None)
+            self._dropped = len(run.timeline.dropped)
+            self._begin()
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -105,6 +146,9 @@ class PlainLoop:
         starts = zip(jobs.tolist(), places.tolist(), strict=True)
         self._starts = {job: models[place] for job, place in starts}
         self._later = {job: self._starts[job] for job in jobs[begin[jobs] > self._now].tolist()}
+        known = self._run.timeline.known
+        self._known = int((known.start_version <= snapshot.version).sum())
+        self._dropped = len(self._run.timeline.dropped)
 
     def _renew(self, update: Update) -> None:
         """Take over the results of an update."""
@@ -122,6 +166,9 @@ class PlainLoop:
         """Jobs get the newest version, or their client's own model; some begin only later."""
         run, version = self._run, self._run.version
         jobs, known = run.timeline.begun(version), run.timeline.known
+        if run.clock is not None:
+            jobs = jobs[jobs >= self._known]
+            self._known += len(jobs)
         read: dict[int, Vector] = {}
         if run.link is not None:
             jobs = run.link.in_order(jobs)

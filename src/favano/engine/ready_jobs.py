@@ -48,12 +48,11 @@ class ReadyJobs:
         """Remove the first jobs."""
         self._front, self._due = self._front[count:], self._due[count:]
 
-    def drop(self, run: int) -> None:
-        """Remove all jobs of a run."""
-        of = self._table.run
-        kept = of[self._front] != run
+    def drop(self, jobs: Ints) -> None:
+        """Remove these jobs."""
+        kept = ~np.isin(self._front, jobs)
         self._front, self._due = self._front[kept], self._due[kept]
-        self._behind = [jobs[of[jobs] != run] for jobs in self._behind]
+        self._behind = [behind[~np.isin(behind, jobs)] for behind in self._behind]
 
     def _merge(self, jobs: Ints, due: Floats) -> None:
         """Put jobs in their places in the front."""

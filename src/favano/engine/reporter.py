@@ -82,7 +82,10 @@ class Reporter:
 
     def events(self) -> Iterator[RunEvent]:
         """The newest versions, where somebody needs them."""
-        pending, self._pending = self._pending, {}
+        # Whether a version is evaluated depends on when the next one is made.
+        known = {run for run in self._pending if self._runs.aggregators[run].knows_next}
+        pending = {run: refused for run, refused in self._pending.items() if run in known}
+        self._pending = {run: at for run, at in self._pending.items() if run not in known}
         measured, now = self._measured(list(pending)), perf_counter()
         for run, refused in pending.items():
             if not (run in measured or len(refused) or self._is_needed(run, now)):

@@ -79,7 +79,7 @@ class RunTable:
         for run in runs:
             if self.clients.changing(run):
                 self.clients.advance(run, self.time(run))
-            if not self.aggregators[run].timeline.complete:
+            if self.aggregators[run].clock is not None:
                 self.add_jobs(run)
         for run, clients in refused.items():
             self.clients.own[self.clients.first[run] + clients] = False

@@ -7,6 +7,7 @@ the weights are computed on the host, for many runs or many versions, and the su
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -122,7 +123,7 @@ def walk(
     client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
     server, buffers, seen = models[0], models[0], np.eye(1, len(inner))[0]
     used, versions = list[Ints](), []
-    while not used or not (run.over or due(run.version)):
+    while not used or (run.knows_next and not (run.over or due(run.version))):
         wanted = run.timeline.jobs(run.version + 1)
         if not all(job in place for job in wanted.tolist()):
             break
@@ -132,6 +133,9 @@ def walk(
         server, buffers = run.combine(server, buffers, ClientUpdates(*about, start, end))
         seen[1 + at + len(jobs)] = 1.0
         used.append(wanted)
+        while run.clock is not None and run.can_learn and run.clock.awaited in place:
+            at_next = place[run.clock.awaited]
+            run.learn(math.nan, server, models[1 + at_next], models[1 + at_next + len(jobs)])
         versions.append(np.array([server, buffers, seen]))
     parts = [True, run.layout.buffers > 0, run.layout.counters > 0]
     return used, np.stack(versions, axis=1)[parts]
@@ -192,7 +196,7 @@ class ByProducts:
             aggregator, (_, updates) = state.aggregators[run], self._prepared.pop(run)
             aggregator.state = updates[-1][0]
             for _ in updates:
-                aggregator.advance()
+                aggregator.version += 1
         for places, models in own:
             clients = [state.jobs.client[state.next_jobs[runs[at]]] for at in places.tolist()]
             state.clients.keep_own(np.concatenate(clients), models)

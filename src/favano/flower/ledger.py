@@ -19,9 +19,9 @@ from favano.errors import one_line, require
 from favano.flower.step_estimates import StepEstimates
 from favano.methods.method import Expected
 from favano.policies import Action, Policy, Polling, ReceivedUpdate, Referee
-from favano.schedule import Schedule
+from favano.schedule import Schedule, Timeline
 from favano.schedule.contact_trace import ContactTrace, trace_of
-from favano.schedule.live_timeline import SCALES, LiveTimeline
+from favano.schedule.timeline import NOTES, SCALES
 from favano.screening import LEAST_STEP, Refusal
 from favano.types import Floats, Ints
 
@@ -142,7 +142,7 @@ class Ledger:
         estimates: StepEstimates | None = None,
     ) -> None:
         self.local_steps = policy.local_steps
-        self.clients, self.timeline = clients, LiveTimeline(clients, self.local_steps)
+        self.clients, self.timeline = clients, Timeline(clients, self.local_steps, NOTES)
         _check_real_time(policy)
         self.policy, self._referee = policy.started(seed), Referee(policy)
         self._quiet: float | None = None  # since when there is nothing to do

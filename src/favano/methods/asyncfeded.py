@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import floor
-from typing import NamedTuple
-
-import numpy as np
-
 from favano.methods.arrays import numbers
-from favano.methods.method import ClientUpdates, Method
+from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.options import Count, PositiveTime, Rate, option
 from favano.policies import Adaptive, Latency
-from favano.types import Ints, Vector
 
 
-class AsyncFedEDState(NamedTuple):
-    """Server model x_t, and the K_i of clients whose jobs are not of the first length any more."""
-
-    model: Vector
-    steps: Mapping[int, int]
-
-
-class AsyncFedED(Method[AsyncFedEDState]):
+class AsyncFedED(Method[ModelState]):
     """Every arrival Delta_i = x_end - x_start is a server step; its age is measured in distance.
 
         gamma = ||x_t - x_start|| / ||Delta_i||
@@ -30,8 +16,9 @@ class AsyncFedED(Method[AsyncFedEDState]):
         K_i <- max(1, K_i + floor((target - gamma) gain)),   K_max at most
 
     so that the next job of a client is shorter where the server has moved on by more than `target`
-    times the client's own progress. A client that has not moved changes nothing. The server
-    learning rate is lambda / epsilon.
+    times the client's own progress (`favano.policies.Adaptive`; since it looks at models, a run
+    cannot be planned). A client that has not moved changes nothing. The server learning rate is
+    lambda / epsilon.
 
     Limitations: with all n clients at work, gamma ~ n eta settles at a step of about
     1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
@@ -56,32 +43,18 @@ class AsyncFedED(Method[AsyncFedEDState]):
     def policy(self) -> Adaptive:
         return Adaptive(
             local_steps=self.context.local_steps,
-            most_steps=self._most,
+            most_steps=self.most_local_steps or 10 * self.context.longest_job,
+            target=self.distance_target,
+            gain=self.distance_gain,
             interaction_time=self.context.clock.interaction_time,
             latency=self.latency,
         )
 
-    def init(self, model: Vector) -> AsyncFedEDState:
-        return AsyncFedEDState(model, {})
-
-    def aggregate(self, state: AsyncFedEDState, updates: ClientUpdates) -> AsyncFedEDState:
+    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         start, progress = updates.start[0], updates.end[0] - updates.start[0]
         length, distance = numbers([progress.norm(), (state.model - start).norm()])
         if length == 0.0:
             return state
-        gamma = distance / length
-        client, made = int(updates.client[0]), int(updates.steps[0])
-        steps = max(1, made + floor((self.distance_target - gamma) * self.distance_gain))
         scale = self.server_learning_rate * self.distance_offset  # lambda
-        return AsyncFedEDState(
-            state.model + scale / (gamma + self.distance_offset) * progress,
-            {**state.steps, client: min(steps, self._most)},
-        )
-
-    @property
-    def _most(self) -> int:
-        return self.most_local_steps or 10 * self.context.longest_job
-
-    def next_steps(self, state: AsyncFedEDState, client: Ints) -> Ints:
-        first = self.policy().steps_of
-        return np.array([state.steps.get(who) or first(who) for who in client.tolist()])
+        gamma = distance / length
+        return ModelState(state.model + scale / (gamma + self.distance_offset) * progress)

@@ -68,8 +68,6 @@ def needs(kind: type[AnyMethod]) -> list[str]:
         demands.append("messages of twice the length: a correction travels beside each model")
     if kind.memory:
         demands.append(f"{kind.memory} vectors as long as the model, kept on each client")
-    if kind.has("next_steps"):
-        demands.append("a schedule that grows with the run: nothing is planned or trained ahead")
     if kind.has("next_client_model"):
         demands.append("a model of its own for each client")
     if kind.linear:

@@ -202,15 +202,6 @@ class Method(Options, ABC, Generic[S]):
         """
         return gradient, memory
 
-    def next_steps(self, state: S, client: Ints) -> Ints | None:
-        """Local steps of these clients' next jobs, (k,), where the policy leaves them open.
-
-        Args:
-            state: what the server remembers, after the server step.
-            client: (k,) numbers of the clients.
-        """
-        return None
-
     def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
         """The server's new buffers, (B,), such as BatchNorm statistics.
 
@@ -248,8 +239,6 @@ class Method(Options, ABC, Generic[S]):
         if self.has("gradient_correction"):
             rule = "has a gradient_correction, so its clients must all start from the newest model"
             require(isinstance(policy, Rounds), "method", self.name, f"{rule}: need rounds")
-        rule = "says how long jobs are (next_steps), which requires the policy Adaptive"
-        require(self.has("next_steps") == policy.grows, "method", self.name, rule)
         return bound
 
     def job_rates(self, schedule: Schedule) -> Floats:
@@ -272,11 +261,6 @@ class Method(Options, ABC, Generic[S]):
     def corrects(self) -> bool:
         """Whether the gradients of its clients are corrected."""
         return self.has("gradient_correction")
-
-    @property
-    def grows(self) -> bool:
-        """Whether its schedule grows with the run, since jobs depend on the models."""
-        return self.has("next_steps")
 
     @classmethod
     def has(cls, hook: str) -> bool:

@@ -24,8 +24,9 @@ class Plan:
     planned: Planned
 
     def __post_init__(self) -> None:
-        rule = "its jobs depend on the models, so they cannot be planned"
-        require(not self.planned.method.grows, "algorithm", self.planned.spec.name, rule)
+        policy = self.planned.method.policy()
+        rule = f"cannot be planned: it sees {' and '.join(policy.sees)} of client updates"
+        require(not policy.grows, "policy", type(policy).__name__, rule)
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""

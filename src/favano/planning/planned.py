@@ -21,7 +21,7 @@ from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
 from favano.policies import Polling, StepsPerJob
 from favano.preflight.method import check_method
-from favano.schedule import Schedule, Timeline, plan, timeline
+from favano.schedule import Schedule, Timeline, VirtualClock, plan
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required
 from favano.theory import Form, TheorySetting, setting
@@ -41,7 +41,7 @@ class Planned:
     spec: Spec
     seed: int
     method: AnyMethod  # bound to this seed's fleet
-    schedule: Schedule
+    schedule: Schedule  # a forecast, if it grows with the run
     setting: TheorySetting | None = None  # with track_bound, if the theorem covers the method
 
     @property
@@ -50,10 +50,18 @@ class Planned:
         return self.method.context.fleet
 
     @property
-    def timeline(self) -> Timeline:
-        """The timeline of the run: the schedule, or one that grows with the run."""
+    def timeline(self) -> Timeline | VirtualClock:
+        """The timeline of the run or, if it grows with the run, the clock that makes it."""
         horizon, policy = required(self.spec.run.horizon), self.method.policy()
-        return timeline(self.schedule, policy, self.fleet, horizon=horizon, seed=self.seed)
+        if policy.grows:
+            return VirtualClock(policy, self.fleet, horizon, self.seed)
+        return Timeline.of(self.schedule)
+
+    @property
+    def longest_job(self) -> int:
+        """The most local steps of a job."""
+        most = self.schedule.local_steps if self.method.policy().grows else self.schedule.steps
+        return int(np.max(most, initial=0))
 
     @property
     def linear(self) -> bool:
@@ -99,7 +107,7 @@ def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
     """
     first, seeds = spec.run.seed, spec.run.seeds
     planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
-    _check_one_step(spec, max(int(plan.schedule.steps.max(initial=0)) for plan in planned))
+    _check_one_step(spec, max(plan.longest_job for plan in planned))
     return planned
 
 
@@ -109,6 +117,9 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     _check_keys(spec, method)
     schedule = make_schedule(spec, method, seed)
     method.job_rates(schedule)  # refused before any training
+    rule = f"need none with {method.name}, whose schedule grows with the run"
+    codec = spec.run.codec
+    require(codec == "none" or not method.policy().grows, "codec", codec, rule)
     bound = bound_setting(spec, method) if spec.run.track_bound else None
     return Planned(spec, seed, method, schedule, bound)
 
@@ -222,7 +233,7 @@ def _check_keys(spec: Spec, method: AnyMethod) -> None:
 def _check_one_step(spec: Spec, longest: int) -> None:
     """Refuse what acts from the second step of a job on, if the longest job has one step."""
     training, chosen = spec.training, chosen_keys(spec)
-    if longest != 1 or spec.method.grows:
+    if longest != 1:
         return
     heavy = bool(training.momentum) and training.optimiser == "sgd" and not training.nesterov
     useless = heavy and training.optimiser_state == "fresh"

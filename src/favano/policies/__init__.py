@@ -4,6 +4,7 @@ from favano.policies.adaptive import Adaptive as Adaptive
 from favano.policies.buffered import Buffered as Buffered
 from favano.policies.buffered import HandOut as HandOut
 from favano.policies.buffered import Latency as Latency
+from favano.policies.policy import VALUES as VALUES
 from favano.policies.policy import Action as Action
 from favano.policies.policy import Dispatch as Dispatch
 from favano.policies.policy import Policy as Policy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import floor, inf, isfinite
 
 from favano.errors import require
 from favano.options import option
@@ -11,15 +11,19 @@ from favano.policies.policy import Action, Dispatch, Policy, ReceivedUpdate, che
 
 
 class Adaptive(Policy):
-    """Every arrival is an update, after which the server sets the length of the next job.
+    """Every arrival is a server step, after which its client's next job is longer or shorter.
 
-    All clients are at work; each goes on at once from the new model (AsyncFedED). What the method
-    says of the steps is `schedule/adaptive.py`'s business; here all jobs keep their first length.
+        gamma = ||x_t - x_start|| / ||Delta_i||
+        K_i <- max(1, K_i + floor((target - gamma) gain)),   K_max at most
+
+    All clients are at work. K_i stays as it is if a client has not moved, or not to a finite model.
     """
 
-    grows = True
+    sees = ("delta_norm", "server_distance")
 
     most_steps: int = option(20, "K never exceeds it")
+    target: float = option(3.0, "the gamma at which jobs keep their length", symbol="gamma bar")
+    gain: float = option(1.0, "steps a job changes by, for each unit of gamma", symbol="kappa")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     latency: Latency = option("client", "who spends the interaction time")
 
@@ -42,11 +46,13 @@ class Adaptive(Policy):
     def start(self, seed: int) -> None:
         self._present: set[int] = set()
         self._new: list[int] = []
+        self._steps: dict[int, int] = {}  # K_i, where it is not K
         self._here: list[ReceivedUpdate] = []
 
     def join(self, client: int, now: float) -> None:
         self._present.add(client)
-        self._new.append(client)
+        if all(update.client != client for update in self._here):
+            self._new.append(client)
 
     def leave(self, client: int, now: float) -> None:
         self._present.discard(client)
@@ -55,14 +61,31 @@ class Adaptive(Policy):
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._here.append(update)
 
+    def lost(self, update: ReceivedUpdate, now: float) -> None:
+        self._here.remove(update)
+        if update.client in self._present:
+            self._new.append(update.client)
+
     def wakes(self) -> float:
         return inf
 
     def act(self, now: float) -> Action | None:
         if self._new:
             new, self._new = sorted(self._new), []
-            return Action(dispatch=[Dispatch(client) for client in new])
+            return Action(dispatch=[self._dispatch(client) for client in new])
         if not self._here:
             return None
         update = self._here.pop(0)
-        return Action([update], [Dispatch(update.client)] if update.client in self._present else [])
+        self._steps[update.client] = self._next_steps(update)
+        present = update.client in self._present
+        return Action([update], [self._dispatch(update.client)] if present else [])
+
+    def _dispatch(self, client: int) -> Dispatch:
+        return Dispatch(client, steps=self._steps.get(client, self.local_steps))
+
+    def _next_steps(self, update: ReceivedUpdate) -> int:
+        length, distance = update.delta_norm, update.server_distance
+        if not (0 < length < inf and isfinite(distance)):
+            return update.steps
+        steps = max(1, update.steps + floor((self.target - distance / length) * self.gain))
+        return min(steps, self.most_steps)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import FrozenInstanceError, replace
-from math import inf
-from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
+from math import inf, nan
+from typing import NamedTuple, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -15,18 +15,42 @@ from favano.options import Options, option
 from favano.rng import Stream, bits, word
 from favano.types import Ints
 
+VALUES = ("loss", "delta_norm", "server_distance")  # of client updates, that policies may see
 _SERVER = 2**40  # the server's own stream among those of the clients
 
 StepsPerJob: TypeAlias = int | tuple[int, ...]  # K of all clients, or of each
 
 
 class ReceivedUpdate(NamedTuple):
-    """A client update, as far as policies know it."""
+    """A client update, as far as policies know it: values only if the policy `sees` them."""
 
     client: int
     job: int  # number of the job, in the order of dispatch
     start_version: int  # the version that it began from; -1: the initial model
     steps: int = 0  # local steps made
+    duration: float = nan  # of its local steps
+    values: tuple[tuple[str, float], ...] = ()  # names and values that the policy sees
+
+    @property
+    def loss(self) -> float:
+        """Mean training loss of its local steps, each before the step; NaN without a step."""
+        return self._value("loss")
+
+    @property
+    def delta_norm(self) -> float:
+        """How long its delta is: the distance between its start and its end model."""
+        return self._value("delta_norm")
+
+    @property
+    def server_distance(self) -> float:
+        """How far the server model has moved from its start model when it arrives."""
+        return self._value("server_distance")
+
+    def _value(self, name: str) -> float:
+        for known, value in self.values:
+            if known == name:
+                return value
+        raise AttributeError(f"{name} is for policies that say so: sees = ({name!r},)")
 
 
 class Dispatch(NamedTuple):
@@ -63,9 +87,11 @@ class Policy(Options, ABC):
 
     Times are those of the run, from 0 on. `act` is called after every event and at `wakes`, again
     and again until it returns None.
-    """
 
-    grows: ClassVar[bool] = False  # whether jobs depend on models, so that nothing can be planned
+    A policy that looks at values of client updates names them: `sees = ("loss", "delta_norm")`.
+    Then its timeline grows with the run and cannot be planned. Values may be NaN: no local step was
+    made, training has diverged, or the number of updates is only estimated before a run.
+    """
 
     local_steps: StepsPerJob = option(
         20, "local steps per job, of all clients or of each", symbol="K"
@@ -111,12 +137,27 @@ class Policy(Options, ABC):
 
     def steps_of(self, client: int) -> int:
         """K of a client."""
-        return self.local_steps if isinstance(self.local_steps, int) else self.local_steps[client]
+        return _of(client, self.local_steps)
 
     @property
     def longest_job(self) -> int:
         """The largest K of a client."""
         return self.local_steps if isinstance(self.local_steps, int) else max(self.local_steps)
+
+    @property
+    def sees(self) -> Sequence[str]:
+        """Values of client updates that it looks at, of `VALUES`."""
+        return ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether jobs depend on models, so that nothing can be planned."""
+        return bool(self.sees)
+
+    @property
+    def most_steps(self) -> StepsPerJob:
+        """The most local steps of a job: K, unless the policy says otherwise."""
+        return self.local_steps
 
     @property
     def queues(self) -> bool:
@@ -139,6 +180,10 @@ class Policy(Options, ABC):
     def end(self) -> Sequence[ReceivedUpdate]:
         """Updates of a last server step at the horizon of a simulation, if there is one."""
         return ()
+
+
+def _of(client: int, steps: StepsPerJob) -> int:
+    return steps if isinstance(steps, int) else steps[client]
 
 
 def drawn_subsets(seed: int, clients: Iterable[int], size: int, rounds: Ints) -> list[list[int]]:
@@ -167,6 +212,11 @@ class Referee:
     def __init__(self, policy: Policy) -> None:
         self._policy, self._name = policy, type(policy).__name__
         self._time, self._actions = -inf, 0
+        for name in policy.sees:
+            known = ", ".join(VALUES)
+            require(name in VALUES, "policy", self._name, f"sees {name!r}; known: {known}")
+        rule = "sees values, and queues jobs of clients at work: both together are not possible"
+        require(not (policy.sees and policy.queues), "policy", self._name, rule)
 
     def check(
         self,
@@ -206,7 +256,8 @@ class Referee:
                 self._refuse(f"dispatches client {client}, which is at work already", now)
             if not until > now:
                 self._refuse(f"dispatches client {client} until {until:g}, which is past", now)
-            if steps is not None and not 1 <= steps <= (most := self._policy.steps_of(client)):
+            most = _of(client, self._policy.most_steps)
+            if steps is not None and not 1 <= steps <= most:
                 self._refuse(f"dispatches client {client} for {steps} steps; need 1..{most}", now)
         if len(action.dispatch) > 1 and not self._policy.queues:
             clients = [job.client for job in action.dispatch]

@@ -105,12 +105,6 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
         require(same(before, (state, start, end)), "method", method.name, rule)
         _check_model(method, "aggregate", after)
         state = after
-    if method.has("next_steps"):
-        with method.hook("next_steps"):
-            steps = np.asarray(method.next_steps(state, client))
-        rule = "next_steps must return whole numbers >= 1, one per client, (k,)"
-        whole_numbers = steps.shape == client.shape and steps.dtype.kind in "iu"
-        require(whole_numbers and bool((steps >= 1).all()), "method", method.name, rule)
     whole = deepcopy((state, end))
     with method.hook("next_client_model"):
         own = method.next_client_model(state.model, end)

@@ -74,10 +74,13 @@ class SeedRun:
         self.kernels = kernels_for(planned, flat, task)
         self._describe_making()
         gradient: GradientTrace | None = None
-        if self.kernels is not None and spec.run.engine != "loop":  # an oracle for traces, too
+        clock = self.aggregator.clock
+        sees_loss = clock is not None and "loss" in clock.sees
+        # The loop is an oracle for traces, too; these do not tell the loss.
+        if self.kernels is not None and spec.run.engine != "loop" and not sees_loss:
             traced = GradientTrace(flat, task.loss, self.kernels)
             gradient = gradients.setdefault(self.kernels, traced)
-        self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels)
+        self.trainer = LoopTrainer(flat, task, assembled.rule, gradient, self.kernels, sees_loss)
         calibration = samples.calibration() if spec.run.buffers == "local" else None
         self.evaluate = Evaluator(
             flat,
@@ -146,7 +149,8 @@ class SeedRun:
     def over(self) -> bool:
         """Whether the run has ended."""
         ended = self.failed or self.aggregator.stopped
-        return ended or self.reached == self.aggregator.timeline.updates - 1
+        timeline = self.aggregator.timeline
+        return ended or (timeline.ended and self.reached == timeline.updates - 1)
 
     def record(self, event: ServerVersion | NonFiniteUpdate) -> None:
         """Record a moment of the run."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from favano.errors import BadInput, require
 from favano.file_sizes import check_archive
-from favano.schedule.live_timeline import NOTES, SCALES, LiveTimeline
 from favano.schedule.schedule import Schedule
+from favano.schedule.timeline import NOTES, SCALES, Timeline
 from favano.types import Floats, Ints
 
 
@@ -46,7 +46,7 @@ class ContactTrace:
         return file.getvalue()
 
 
-def trace_of(timeline: LiveTimeline, nodes: Ints) -> ContactTrace:
+def trace_of(timeline: Timeline, nodes: Ints) -> ContactTrace:
     """The trace of what has happened so far."""
     order = timeline.order
     notes = {name: timeline.noted(name)[order] for name in NOTES}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Policy
+from favano.policies import Policy, StepsPerJob
 from favano.rng import Stream, bits
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import before
@@ -34,7 +34,11 @@ def random_subsets(fleet: ClientSpeeds, size: int, rounds: Ints, seed: int) -> I
 
 def client_steps(policy: Policy, fleet: ClientSpeeds) -> Ints:
     """K of each client, (n,). Policies know clients by their streams."""
-    steps = policy.local_steps
+    return job_steps(policy.local_steps, fleet)
+
+
+def job_steps(steps: StepsPerJob, fleet: ClientSpeeds) -> Ints:
+    """A number of steps for each client, (n,)."""
     if isinstance(steps, int):
         return np.full(fleet.clients, steps)
     rule = f"need one number for all clients, or one for each ({fleet.clients})"

@@ -7,14 +7,12 @@ import math
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds, Windowed
+from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
 from favano.policies.policy import check_selected
-from favano.schedule.adaptive import GrowingTimeline
 from favano.schedule.draws import client_steps
 from favano.schedule.polling import plan_polling
 from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
-from favano.schedule.timeline import PlannedTimeline, Timeline
 from favano.schedule.virtual_clock import drive
 from favano.schedule.windowed import plan_windowed
 from favano.timing import ClientSpeeds
@@ -25,7 +23,7 @@ _MOST = 10**9  # server steps: more than can be planned
 def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> Schedule:
     """Plan a policy in virtual time, for this fleet and seed, up to the horizon.
 
-    For an adaptive policy this is a forecast in which all jobs keep their first length.
+    For a policy that sees values this is a forecast in which all of them are NaN.
 
     >>> from favano.timing import two_speeds
     >>> plan(Polling(selected=20, local_steps=20), two_speeds(100), horizon=5000, seed=0).updates
@@ -87,12 +85,3 @@ def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
             by_server = policy.buffer * horizon / pause if pause else math.inf
             return min(at_work * float((horizon / work).mean()), by_server)
     return float((horizon / work).sum())  # as if all clients were always at work
-
-
-def timeline(
-    schedule: Schedule, policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int
-) -> Timeline:
-    """The timeline of a run: the planned schedule or, for an adaptive policy, one that grows."""
-    if isinstance(policy, Adaptive):
-        return GrowingTimeline(policy, fleet, horizon, seed)
-    return PlannedTimeline(schedule)

@@ -39,9 +39,7 @@ class Schedule:
     check: InitVar[bool] = True  # False: part of a schedule, which is checked once it is whole
 
     def __post_init__(self, check: bool) -> None:
-        each = np.asarray(self.local_steps)
-        if (each == each.flat[0]).all():
-            object.__setattr__(self, "local_steps", int(each.flat[0]))
+        object.__setattr__(self, "local_steps", one_if_equal(self.local_steps))
         if check:
             check_schedule(self)
 
@@ -80,30 +78,11 @@ class Schedule:
         return np.searchsorted(self.time, latest(times), side="right").astype(np.int64) - 1
 
 
-def schedule_of(
-    jobs: npt.NDArray[np.void],  # a table with a column for each array below
-    *,
-    clients: int,
-    local_steps: int | Ints,
-    time: Floats,
-    wasted_steps: Ints,
-    check: bool,
-) -> Schedule:
-    """A schedule of jobs that are kept in a table."""
-    return Schedule(
-        clients=clients,
-        local_steps=local_steps,
-        time=time,
-        wasted_steps=wasted_steps,
-        client=jobs["client"],
-        steps=jobs["steps"],
-        start_version=jobs["start_version"],
-        used_by=jobs["used_by"],
-        first_step=jobs["first_step"],
-        begin=jobs["begin"],
-        finish=jobs["finish"],
-        check=check,
-    )
+def one_if_equal(steps: int | Ints) -> int | Ints:
+    """K of all clients, if it is the same."""
+    if isinstance(steps, int):
+        return steps
+    return int(steps.flat[0]) if (steps == steps.flat[0]).all() else steps
 
 
 def check_schedule(schedule: Schedule) -> None:

@@ -10,39 +10,35 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 
 import numpy as np
 
 from favano.errors import BadInput, format_error
 from favano.policies import Action, Dispatch, Policy, ReceivedUpdate, Referee
-from favano.schedule.draws import client_steps, draws_used, step_ends
+from favano.schedule.draws import client_steps, draws_used, job_steps, step_ends
 from favano.schedule.job_times import JobTimes
 from favano.schedule.schedule import Schedule
+from favano.schedule.timeline import Timeline
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import at_or_before, in_order, latest, not_after
-from favano.types import Floats, Ints
+from favano.types import Floats
 
 
 def drive(
     policy: Policy, fleet: ClientSpeeds, horizon: float, seed: int, *, jobs: float = 0.0
 ) -> Schedule:
-    """What the policy does with this fleet, up to the horizon.
+    """What the policy does with this fleet, up to the horizon, if all values it sees are NaN.
 
     `jobs` is about how many there will be, if that is known: it saves time.
     """
-    each = jobs / fleet.mean / float((1 / fleet.mean).sum())
-    try:
-        clock = _VirtualClock(policy, fleet, seed, each)
-        clock.run(horizon)
-    except Exception as error:
-        if isinstance(error, BadInput) or type(policy).__module__.startswith("favano."):
-            raise
-        rule = f"raises {format_error(error)}"
-        raise BadInput("policy", type(policy).__name__, rule) from error
-    return clock.schedule
+    clock, unknown = VirtualClock(policy, fleet, horizon, seed, jobs=jobs), [nan] * len(policy.sees)
+    while clock.awaited is not None:
+        clock.learn(unknown)
+    return clock.timeline.schedule
 
 
 @dataclass(slots=True)
@@ -54,25 +50,43 @@ class _Job:
     until: float
     start_version: int
     dispatched: float
-    first_step: int = 0
     place: int = 0  # its first draw of a step time
     tie: int = 0
     begin: float = inf
     finish: float = inf
 
 
-class _VirtualClock:
-    """Clients at work, updates that are here, and all jobs and server steps so far."""
+class VirtualClock:
+    """A policy at work with a fleet: its timeline up to the horizon, or as far as values are known.
 
-    def __init__(self, policy: Policy, fleet: ClientSpeeds, seed: int, jobs: Floats) -> None:
+    For a policy that sees values of client updates, the clock stands still when one arrives, until
+    it has learnt them.
+
+    Args:
+        policy: what the server does.
+        fleet: the clients and their speeds.
+        horizon: the end.
+        seed: of all draws.
+        jobs: about how many there will be, if that is known.
+    """
+
+    def __init__(
+        self, policy: Policy, fleet: ClientSpeeds, horizon: float, seed: int, *, jobs: float = 0.0
+    ) -> None:
+        self._given = policy, fleet, horizon, seed
         self._policy, self._fleet, self._seed = policy.started(seed), fleet, seed
-        self._most, self._recorded = client_steps(policy, fleet), isinstance(fleet.law, Trace)
+        self._horizon, self._last = horizon, float(latest(horizon))
+        self._referee, self.sees = Referee(policy), tuple(policy.sees)
+        self._most = job_steps(policy.most_steps, fleet)
+        self._recorded = isinstance(fleet.law, Trace)
         self._server_pause, self._client_pause = policy.server_pause, policy.client_pause
-        self._times = JobTimes(fleet, self._most, jobs, seed)
+        each = jobs / fleet.mean / float((1 / fleet.mean).sum())
+        self._times = JobTimes(fleet, client_steps(policy, fleet), each, seed)
         streams = enumerate(fleet.streams.tolist())
         self._client_of: dict[int, int] = {stream: client for client, stream in streams}
         self._now = 0.0
-        self._jobs: list[_Job] = []
+        self._alarm: float | None = None  # the policy wakes, and gets what arrives just then
+        self.timeline = Timeline(fleet.clients, self._most)
         # Of the jobs that each client has begun: their draws, their steps, and how many there are.
         self._draws, self._made, self._count = ([0] * fleet.clients for _ in range(3))
         self._at_work: dict[int, _Job] = {}  # by stream
@@ -80,52 +94,107 @@ class _VirtualClock:
         # time in order, that of all steps in order, tie, number, job, time
         self._arrivals: list[tuple[float, float, int, int, _Job, float]] = []
         self._here: dict[int, _Job] = {}  # whose updates are here
-        self._used: list[tuple[_Job, int]] = []  # jobs, and the server steps that use them
         self._unused: list[_Job] = []
-        self._time: list[float] = []
-        self._wasted = [0]  # steps before each server step, and after the last
+        self._learnt: list[tuple[float, ...]] = []
+        self.awaited: int | None = None  # the job whose values come next; None: there are none
+        with self._refusing():
+            for stream in sorted(self._client_of):
+                self._policy.join(stream, 0.0)
+            self._go_on()
 
-    def run(self, horizon: float) -> None:
-        """Go on until the horizon."""
-        policy, arrivals, at_work = self._policy, self._arrivals, self._at_work
-        referee, present, last = Referee(policy), self._client_of.keys(), float(latest(horizon))
-        for stream in sorted(present):
-            policy.join(stream, 0.0)
+    @property
+    def learnt(self) -> Floats:
+        """(m, v) all values so far, in the order in which client updates arrived."""
+        return np.array(self._learnt, dtype=np.float64).reshape(-1, len(self.sees))
+
+    def again(self, values: Floats) -> VirtualClock:
+        """A clock that has learnt these values from the beginning."""
+        clock = VirtualClock(*self._given)
+        for row in values.tolist():
+            if clock.awaited is None:
+                break
+            clock.learn(row)
+        return clock
+
+    def learn(self, values: Sequence[float]) -> None:
+        """Go on with the values of the awaited update, in the order of `sees`."""
+        self._learnt.append(tuple(values))
+        self.awaited = None
+        with self._refusing():
+            self._receive(tuple(zip(self.sees, values, strict=True)))
+            self._go_on()
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """An error of somebody's own policy gets its name."""
+        try:
+            yield
+        except Exception as error:
+            kind = type(self._policy)
+            if isinstance(error, BadInput) or kind.__module__.startswith("favano."):
+                raise
+            raise BadInput("policy", kind.__name__, f"raises {format_error(error)}") from error
+
+    def _go_on(self) -> None:
+        """Until values are needed, or the horizon is reached."""
+        policy, referee, arrivals, at_work = (
+            self._policy,
+            self._referee,
+            self._arrivals,
+            self._at_work,
+        )
+        present = self._client_of.keys()
         while True:
-            while (action := policy.act(self._now)) is not None:
-                referee.check(action, self._now, present=present, busy=at_work, here=self._here)
-                self._do(action)
-            wakes = referee.waits(policy.wakes(), self._now, for_clients=bool(at_work))
-            alarm = in_order(wakes) if wakes < inf else inf
-            if at_work and arrivals[0][0] < alarm:
-                now = max(self._now, arrivals[0][5])
-                if now > last:
+            if self._alarm is None:
+                while (action := policy.act(self._now)) is not None:
+                    referee.check(action, self._now, present=present, busy=at_work, here=self._here)
+                    self._do(action)
+                wakes = referee.waits(policy.wakes(), self._now, for_clients=bool(at_work))
+                alarm = in_order(wakes) if wakes < inf else inf
+                if at_work and arrivals[0][0] < alarm:
+                    now = max(self._now, arrivals[0][5])
+                else:
+                    now, self._alarm = max(self._now, wakes), alarm
+                if now > self._last:
                     break
                 self._now = now
-                self._receive()
-                continue
-            if wakes > last:
-                break
-            self._now = max(self._now, wakes)
-            while at_work and arrivals[0][0] == alarm:
-                self._receive()
-        if left := policy.end():
-            self._use(left, max([horizon, *self._time[-1:]]))
-        self._unused += self._here.values()
-        while at_work and arrivals[0][5] <= last:  # the server is busy past the horizon
-            self._unused.append(self._end())
+            if self._alarm is not None and not (at_work and arrivals[0][0] == self._alarm):
+                self._alarm = None
+            elif self.sees:
+                self.awaited = arrivals[0][3]
+                return
+            else:
+                self._receive(())
+        self._end_of_run()
 
-    def _receive(self) -> None:
+    def _end_of_run(self) -> None:
+        timeline, at_work, arrivals = self.timeline, self._at_work, self._arrivals
+        if left := self._policy.end():
+            last = timeline.time(timeline.updates - 1) if timeline.updates else 0.0
+            self._use(left, max(self._horizon, last))
+        self._unused += self._here.values()
+        while at_work and arrivals[0][5] <= self._last:  # the server is busy past the horizon
+            self._unused.append(self._end())
+        under_way = sorted(at_work.values(), key=lambda job: (job.tie, job.client))
+        queued = [job for stream in sorted(self._queues) for job in self._queues[stream]]
+        for job in queued:
+            timeline.ints["first_step"][job.number] = self._made[job.client]
+            self._made[job.client] += job.steps
+        timeline.end([job.number for job in (*self._unused, *under_way, *queued)])
+
+    def _receive(self, values: tuple[tuple[str, float], ...]) -> None:
         """The next client update arrives."""
         job = self._end()
         self._here[job.number] = job
-        update = ReceivedUpdate(job.stream, job.number, job.start_version, job.steps)
-        self._policy.receive(update, self._now)
+        duration = job.finish - job.begin - self._client_pause
+        seen = job.stream, job.number, job.start_version, job.steps, duration, values
+        self._policy.receive(ReceivedUpdate(*seen), self._now)
 
     def _end(self) -> _Job:
         """The next job ends, and its client goes on with one that waits."""
         *_, job, time = heapq.heappop(self._arrivals)
         job.finish = min(time, self._now)  # what arrives as the policy wakes is not later
+        self.timeline.floats["finish"][job.number] = job.finish
         del self._at_work[job.stream]
         if queue := self._queues.get(job.stream):
             queued = queue.popleft()
@@ -141,9 +210,8 @@ class _VirtualClock:
 
     def _do(self, action: Action) -> None:
         for update in action.drop:
-            job = self._here.pop(update.job)
-            self._unused.append(job)
-            self._wasted[-1] += job.steps
+            self._unused.append(self._here.pop(update.job))
+            self.timeline.drop(update.job)
         if action.cancel:
             self._cancel([self._at_work.pop(stream) for stream in action.cancel])
         if action.use is not None:
@@ -153,17 +221,17 @@ class _VirtualClock:
             self._dispatch(action.dispatch)
 
     def _use(self, updates: Sequence[ReceivedUpdate], time: float) -> None:
-        self._used += [(self._here.pop(update.job), len(self._time)) for update in updates]
-        self._time.append(time)
-        self._wasted.append(0)
+        for update in updates:
+            del self._here[update.job]
+        self.timeline.use([update.job for update in updates], time)
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
-        version, begin = len(self._time) - 1, []
+        timeline, begin = self.timeline, []
         for stream, until, steps in dispatches:
-            client, number = self._client_of[stream], len(self._jobs)
+            client = self._client_of[stream]
             wanted = self._policy.steps_of(stream) if steps is None else steps
-            job = _Job(stream, client, number, wanted, until, version, self._now)
-            self._jobs.append(job)
+            number = timeline.add(client, wanted, 0, inf)
+            job = _Job(stream, client, number, wanted, until, timeline.updates - 1, self._now)
             if stream in self._at_work:
                 self._queues.setdefault(stream, deque()).append(job)
             else:
@@ -173,13 +241,15 @@ class _VirtualClock:
 
     def _start(self, jobs: list[_Job], now: float) -> None:
         """Clients begin jobs."""
-        begin, short = now + self._client_pause, []
+        begin, short = now + self._client_pause, list[_Job]()
+        made, floats = self.timeline.ints["first_step"], self.timeline.floats
         if len(jobs) > 1:
             clients = [job.client for job in jobs]
             self._times.prepare(clients, [self._count[client] for client in clients])
         for job in jobs:
-            client, steps = job.client, job.steps
-            job.begin, job.first_step, job.place = now, self._made[client], self._draws[client]
+            client, steps, number = job.client, job.steps, job.number
+            job.begin, job.place = now, self._draws[client]
+            floats["begin"][number], made[number] = now, self._made[client]
             length, job.tie = self._times.of(client, self._count[client], job.place, steps)
             self._at_work[job.stream] = job
             self._count[client] += 1
@@ -192,7 +262,9 @@ class _VirtualClock:
                 key = in_order(time)
                 if not not_after(length, time - begin):
                     short.append(job)
-            heapq.heappush(self._arrivals, (key, late, job.tie, job.number, job, time))
+            if time <= self._last:
+                floats["due"][number] = time
+            heapq.heappush(self._arrivals, (key, late, job.tie, number, job, time))
         if short:
             self._stop(short, np.array([job.until for job in short]))
 
@@ -200,8 +272,8 @@ class _VirtualClock:
         """Jobs are stopped now, and what was made of them is wasted."""
         self._stop(jobs, np.full(len(jobs), self._now))
         for job in jobs:
-            job.finish = self._now
-            self._wasted[-1] += job.steps
+            self.timeline.floats["finish"][job.number] = self._now
+            self.timeline.drop(job.number)
             self._unused += [job, *self._queues.pop(job.stream, ())]
         self._forget_cancelled()
 
@@ -215,35 +287,7 @@ class _VirtualClock:
         for job, steps, draws in zip(jobs, done, used, strict=True):
             fewer = max(job.steps - steps, 0)
             job.steps -= fewer
+            self.timeline.ints["steps"][job.number] = job.steps
             self._made[job.client] -= fewer
             if self._recorded:  # lines of a recording are played in order
                 self._draws[job.client] = job.place + draws
-
-    @property
-    def schedule(self) -> Schedule:
-        """All server steps and jobs. Unused jobs: dropped, unread, under way, and in queues."""
-        under_way = sorted(self._at_work.values(), key=lambda job: (job.tie, job.client))
-        queued = [job for stream in sorted(self._queues) for job in self._queues[stream]]
-        for job in queued:
-            job.first_step = self._made[job.client]
-            self._made[job.client] += job.steps
-        used_by = [update for _, update in self._used]
-        jobs = [*(job for job, _ in self._used), *self._unused, *under_way, *queued]
-        used_by += [len(self._time)] * (len(jobs) - len(used_by))
-
-        def ints(values: list[int]) -> Ints:
-            return np.array(values, dtype=np.int64)
-
-        return Schedule(
-            clients=self._fleet.clients,
-            local_steps=self._most,
-            time=np.array(self._time, dtype=np.float64),
-            wasted_steps=ints(self._wasted[:-1]),
-            client=ints([job.client for job in jobs]),
-            steps=ints([job.steps for job in jobs]),
-            start_version=ints([job.start_version for job in jobs]),
-            used_by=ints(used_by),
-            first_step=ints([job.first_step for job in jobs]),
-            begin=np.array([job.begin for job in jobs], dtype=np.float64),
-            finish=np.array([job.finish for job in jobs], dtype=np.float64),
-        )

@@ -124,8 +124,6 @@ def _check_lanes(spec: Spec) -> None:
     lanes = stacked and spec.run.engine == "lanes"
     rule = "requires lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
     require(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
-    rule, grows = f"need none with {spec.method.name}, whose schedule grows", spec.method.grows
-    require(spec.run.codec == "none" or not grows, "codec", spec.run.codec, rule)
 
 
 def check_named(spec: Spec) -> None:

@@ -76,7 +76,9 @@ class Spec:
             rule = f"need one number for all clients, or one for each ({count})"
             require(len(steps) == count, "local_steps", f"{len(steps)} numbers", rule)
         order = self.problem.batch_order
-        rule = "need batch_order=epoch, which passes over a client's samples one epoch after another"
+        rule = (
+            "need batch_order=epoch, which passes over a client's samples one epoch after another"
+        )
         require(epochs is None or order == "epoch", "local_epochs", epochs, rule)
 
     @property

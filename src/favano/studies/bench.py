@@ -24,7 +24,7 @@ from favano.data.catalogue import KNOWN
 from favano.data.transforms import to_float
 from favano.engine import PlainLoop
 from favano.errors import require
-from favano.planning.planned import plan_seed, plan_seeds
+from favano.planning.planned import bind_method, plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
 from favano.run.assembly import assemble
@@ -136,8 +136,9 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
 
     `model` makes the network, by default that of the specification.
     """
+    policy = bind_method(spec, spec.run.seed, samples.traits).policy()
     rule = "its jobs depend on the models, so that the work of a sample is not known"
-    require(not spec.method.grows, "algorithm", spec.method.name, rule)
+    require(not policy.grows, "algorithm", spec.method.name, rule)
     rule = "bench compares the plain loop with lanes; remove it"
     require(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
     systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)

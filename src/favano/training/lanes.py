@@ -35,6 +35,7 @@ class Work:
     rate: Floats  # (k,) step size
     correction: Stack | None = None  # (k, P) added to every gradient of the job
     steps_before: Ints | None = None  # (k,) that optimisers have made; None: they begin with zeros
+    losses: Floats | None = None  # (k,) a trainer fills in the mean loss of each job's steps
 
     def jobs(self, task: Ints) -> list[Job]:
         """The jobs one by one."""
@@ -57,6 +58,7 @@ class Finished(NamedTuple):
     ends: Stack
     finite: Mask  # no NaN, no infinity
     steps_done: StepsDone  # since the last collection, also in jobs that are not finished
+    losses: Floats | None = None  # mean loss of each job's steps, if it is measured
 
 
 class Trainer(Protocol):

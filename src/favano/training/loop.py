@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from favano.errors import require
 from favano.screening import finite_rows
@@ -41,6 +43,7 @@ class LoopTrainer:
     rule: LocalRule
     traced: GradientTrace | None = None  # the same gradients, faster
     kernels: Kernels | None = None  # None: those of the process
+    measures_loss: bool = False  # whether lanes tell the mean loss of each job; without a trace
 
     def __post_init__(self) -> None:
         counts = self.rule.optimiser.kept and self.rule.optimiser.name != "sgd"
@@ -57,7 +60,13 @@ class LoopTrainer:
         """End models of the jobs."""
         jobs = work.jobs(np.zeros_like(work.client))
         corrections = [None] * len(start) if work.correction is None else work.correction
-        ends = [self.run(*given) for given in zip(start, jobs, corrections, strict=True)]
+        ends, means = [], []
+        for begin, job, correction in zip(start, jobs, corrections, strict=True):
+            losses = None if work.losses is None else list[Tensor]()
+            ends.append(self.run(begin, job, correction, losses=losses))
+            means.append(mean_loss(losses or ()))
+        if work.losses is not None:
+            work.losses[:] = means
         return torch.stack(ends) if ends else start
 
     def run(
@@ -66,18 +75,20 @@ class LoopTrainer:
         job: Job,
         correction: Vector | None = None,
         more: Callable[[], bool] | None = None,
+        losses: list[Tensor] | None = None,
     ) -> Vector:
         """The end model of one job; with `more`, it is asked before each step and may end it.
 
-        If a trace fails, the job is trained again, from its beginning, by autograd.
+        The loss of every step, before it is made, is added to `losses`. If a trace fails, the job
+        is trained again, from its beginning, by autograd.
         """
         if job.steps == 0:
             return start
         with watched(self.model):
             try:
-                return self._run(start, job, correction, more)
+                return self._run(start, job, correction, more, losses)
             except TraceFailed:
-                return self._run(start, job, correction, more)
+                return self._run(start, job, correction, more, losses)
 
     def _run(
         self,
@@ -85,6 +96,7 @@ class LoopTrainer:
         job: Job,
         correction: Vector | None,
         more: Callable[[], bool] | None,
+        losses: list[Tensor] | None,
     ) -> Vector:
         model, size, refined = self.model, self.model.layout.size, self.rule.refinement
         model.load(start[:size])
@@ -92,9 +104,8 @@ class LoopTrainer:
         weights, origin = model.weights, start[: model.layout.parameters]
         pull = self.rule.proximal or None
         memory = () if refined is None else self._memory(start[size:])
-        traced = (
-            self.traced if self.rule.plain and correction is None and model.draws is None else None
-        )
+        plain = self.rule.plain and correction is None and model.draws is None and losses is None
+        traced = self.traced if plain else None
         step, varies = job.first_step, refined is not None and model.use_varies
         noting = model.noting_use() if varies else nullcontext()
         with torch.no_grad(), using(self.kernels), noting as names:
@@ -103,7 +114,7 @@ class LoopTrainer:
                 batches = [(arranged(features, self.kernels), labels) for features, labels in run]
                 if traced is None or not traced.descend(batches, job.rate):
                     for place, batch in enumerate(batches, step):
-                        self._fill_gradient(job.client, place, batch, use)
+                        self._fill_gradient(job.client, place, batch, use, losses)
                         moves = direction(
                             model.gradient, weights, origin, pull=pull, correction=correction
                         )
@@ -148,14 +159,23 @@ class LoopTrainer:
         pairs = zip(renewed, memory, strict=True)
         return moves.where(here, 0), tuple(new.where(here, old) for new, old in pairs)
 
-    def _fill_gradient(self, client: int, step: int, batch: Batch, use: _Use | None) -> None:
+    def _fill_gradient(
+        self, client: int, step: int, batch: Batch, use: _Use | None, losses: list[Tensor] | None
+    ) -> None:
         """Compute the gradient of one mini-batch."""
         if use is not None:
             use.names.clear()
         if (draws := self.model.draws) is not None:
             draws.set(self.task.key(client, step), self.model.vector.device)
-        if use is not None or self.traced is None or not self.traced.fill(*batch):
+        if losses is not None:
+            losses.append(plain_gradient(self.model, self.task.loss, *batch))
+        elif use is not None or self.traced is None or not self.traced.fill(*batch):
             plain_gradient(self.model, self.task.loss, *batch)
+
+
+def mean_loss(losses: Sequence[Tensor]) -> float:
+    """The mean of single losses; NaN if there are none."""
+    return float(torch.stack([*losses]).double().mean()) if losses else math.nan
 
 
 class SerialLanes:
@@ -185,9 +205,11 @@ class SerialLanes:
             return None
         (jobs, models, task, work), self._loaded = self._loaded, None
         trainer = self._trainers[int(task[0])]
+        if trainer.measures_loss:
+            work = replace(work, losses=np.empty(len(jobs)))
         end = trainer.train(models[:, : trainer.width], work)
         done = StepsDone(int(work.steps.sum()), perf_counter())
-        return Finished(jobs, end, np.array(finite_rows(end)), done)
+        return Finished(jobs, end, np.array(finite_rows(end)), done, work.losses)
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""

@@ -94,10 +94,14 @@ class Task:
         return word(self.batches.seed, Stream.LUQ, self.batches.stream(client), step)
 
 
-def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> None:
-    """Fill the model's `gradient` by autograd; in training mode this updates its buffers."""
+def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tensor) -> Tensor:
+    """Fill the model's `gradient` by autograd, and return the loss.
+
+    In training mode this updates its buffers.
+    """
     model.gradient.zero_()
     with torch.enable_grad():
         with model.drawing():
             value = loss(model.module(features), labels)
         torch.autograd.backward(value)
+    return value.detach()

@@ -8,6 +8,7 @@ from one pipe, so no job waits behind a long one while another process is idle.
 from __future__ import annotations
 
 import gc
+import math
 import mmap
 import multiprocessing
 import os
@@ -26,13 +27,14 @@ from typing import Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from favano.errors import BadInput
 from favano.screening import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
 from favano.training.lanes import Finished, Job, StepsDone, Work
-from favano.training.loop import LoopTrainer
+from favano.training.loop import LoopTrainer, mean_loss
 from favano.types import Ints, Stack, Vector
 
 _QUEUE = 2  # jobs per worker: one in training, and one waiting for any free worker
@@ -142,11 +144,11 @@ class WorkerLanes:
         """Finished jobs; waits for one."""
         if len(self._free) == self.capacity:
             return None
-        slots, finite = [], []
+        slots, finite, losses = [], [], []
         for connection in wait(self._results):
             assert isinstance(connection, Connection)
             try:
-                slot, good, problem = connection.recv()
+                slot, good, loss, problem = connection.recv()
             except EOFError:
                 raise RuntimeError("a worker process was ended from outside") from None
             if isinstance(problem, BadInput):
@@ -155,9 +157,11 @@ class WorkerLanes:
                 raise RuntimeError(f"local training failed in a worker:\n{problem}")
             slots.append(slot)
             finite.append(good)
+            losses.append(loss)
         self._free.extend(slots)
         done = StepsDone(int(self._steps[slots].sum()), perf_counter())
-        return Finished(self._in_slot[slots], self._slots[slots], np.array(finite), done)
+        ends = self._slots[slots]
+        return Finished(self._in_slot[slots], ends, np.array(finite), done, np.array(losses))
 
     def halve(self) -> Ints:
         """A CPU has no lanes to give up."""
@@ -208,19 +212,23 @@ class _Worker:
                 except (EOFError, OSError):  # the other side has closed a pipe
                     os._exit(0)
 
-    def _trained(self, slot: int, job: Job, corrected: bool) -> tuple[int, bool, str | BadInput]:
+    def _trained(
+        self, slot: int, job: Job, corrected: bool
+    ) -> tuple[int, bool, float, str | BadInput]:
         """Train a job, and write its end model over the start model.
 
-        Returns the slot, whether the end model is finite, and the traceback of an error, or what
-        was refused.
+        Returns the slot, whether the end model is finite, the loss if it is measured, and the
+        traceback of an error, or what was refused.
         """
         try:
             trainer = self.trainers[job.task]
             place = self.slots[slot, : trainer.width]
-            end = trainer.run(place, job, self.corrections[slot] if corrected else None)
+            losses = list[Tensor]() if trainer.measures_loss else None
+            correction = self.corrections[slot] if corrected else None
+            end = trainer.run(place, job, correction, losses=losses)
             place.copy_(end)
-            return slot, finite_rows(end[None])[0], ""
+            return slot, finite_rows(end[None])[0], mean_loss(losses or ()), ""
         except BadInput as error:
-            return slot, True, error
+            return slot, True, math.nan, error
         except Exception:
-            return slot, True, traceback.format_exc()
+            return slot, True, math.nan, traceback.format_exc()

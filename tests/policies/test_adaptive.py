@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
-from favano.policies import Adaptive, Buffered, Latency
-from favano.schedule import GrowingTimeline, Schedule, check_schedule, plan
+from favano.policies import Action, Adaptive, Buffered, Dispatch, Latency, ReceivedUpdate
+from favano.schedule import Schedule, VirtualClock, check_schedule, plan
 from favano.timing import (
     ClientSpeeds,
     Deterministic,
@@ -21,21 +21,31 @@ from favano.timing import (
     two_speeds,
 )
 
+FAR = 100.0  # the target, so that any next length can be said
+
+
+def say(clock: VirtualClock, steps: int) -> None:
+    """Let the next update arrive, with a distance after which its client makes so many steps."""
+    assert clock.awaited is not None
+    made = int(clock.timeline.known.steps[clock.awaited])
+    clock.learn([1.0, FAR - (steps - made)])
+
 
 def test_three_updates_by_hand() -> None:
     """Client 0 takes 2 a step, client 1 takes 5; latency 3. Jobs of 2 steps, then as told."""
     fleet = traced_fleet(Trace((np.array([2.0]), np.array([5.0]))))
-    policy = Adaptive(local_steps=2, most_steps=9)
-    growing = GrowingTimeline(policy, fleet, 25.0, 0)
+    policy = Adaptive(local_steps=2, most_steps=9, target=FAR)
+    clock = VirtualClock(policy, fleet, 25.0, 0)
+    growing = clock.timeline
     first = growing.schedule
-    assert (first.updates, first.jobs, len(first.client)) == (1, 1, 2)
-    assert first.time.tolist() == [7.0]  # 3 + 2 * 2
-    growing.extend(np.array([1]))  # client 0: 7 + 3 + 2 = 12, before client 1 at 13
+    assert (first.updates, first.jobs, len(first.client)) == (0, 0, 2)
+    assert growing.due[clock.awaited] == 7.0  # 3 + 2 * 2
+    say(clock, 1)  # client 0: 7 + 3 + 2 = 12, before client 1 at 13
+    assert growing.schedule.time.tolist() == [7.0]
+    say(clock, 4)  # client 0: 12 + 3 + 8 = 23
     assert growing.schedule.time.tolist() == [7.0, 12.0]
-    growing.extend(np.array([4]))  # client 0: 12 + 3 + 8 = 23
-    assert growing.schedule.time.tolist() == [7.0, 12.0, 13.0]
-    growing.extend(np.array([3]))  # client 1: 13 + 3 + 15 = 31, past the horizon
-    growing.extend(np.array([1]))  # client 0: 23 + 3 + 2 = 28, too
+    say(clock, 3)  # client 1: 13 + 3 + 15 = 31, past the horizon
+    say(clock, 1)  # client 0: 23 + 3 + 2 = 28, too
     assert growing.ended
     whole = growing.schedule
     check_schedule(whole)
@@ -53,10 +63,10 @@ def test_three_updates_by_hand() -> None:
 
 def unchanged(policy: Adaptive, fleet: ClientSpeeds, horizon: float) -> Schedule:
     """What comes out if every job is as long as the first."""
-    growing = GrowingTimeline(policy, fleet, horizon, 3)
-    while not growing.ended:
-        growing.extend(np.array([policy.local_steps]))
-    return growing.schedule
+    clock = VirtualClock(policy, fleet, horizon, 3)
+    while clock.awaited is not None:
+        clock.learn([0.0, 1.0])
+    return clock.timeline.schedule
 
 
 @pytest.mark.parametrize("latency", ["client", "server", "none"])
@@ -97,21 +107,24 @@ def test_whatever_is_said_the_schedule_could_have_happened(
 ) -> None:
     """And what is known at any moment stays true."""
     fleet = client_speeds(np.array(means))
-    policy = Adaptive(local_steps=2, most_steps=7, latency=latency)
-    growing = GrowingTimeline(policy, fleet, 60.0, seed)
+    policy = Adaptive(local_steps=2, most_steps=7, latency=latency, target=FAR)
+    clock = VirtualClock(policy, fleet, 60.0, seed)
+    growing = clock.timeline
     numbered: list[int] = []
-    while not growing.ended:
+    while (awaited := clock.awaited) is not None:
         known = growing.schedule
         check_schedule(known)
-        version = known.updates - 1
+        version = known.updates
         before = {
             name: getattr(known, name)[: known.updates].copy()
             for name in ("client", "start_version")
         }
-        growing.extend(np.array([lengths[version % len(lengths)]]))
+        client, base = (getattr(growing.known, name)[awaited] for name in before)
+        say(clock, lengths[version % len(lengths)])
         jobs, used, begun = growing.known, growing.jobs(version), growing.begun(version)
-        assert jobs.client[used].tolist() == jobs.client[begun].tolist() == [known.client[version]]
-        assert jobs.start_version[used].tolist() == [known.start_version[version]]
+        assert used.tolist() == [awaited]
+        assert jobs.client[begun].tolist() == [client]
+        assert jobs.start_version[used].tolist() == [base]
         assert jobs.start_version[begun].tolist() == [version]
         assert jobs.client[: len(numbered)].tolist() == numbered
         numbered, after = jobs.client.tolist(), growing.schedule
@@ -129,6 +142,30 @@ def test_p16_renumbering_clients_renumbers_the_schedule() -> None:
     plain, moved = unchanged(policy, fleet, 200.0), unchanged(policy, other, 200.0)
     assert moved.time.tolist() == plain.time.tolist()
     assert order[moved.client].tolist() == plain.client.tolist()
+
+
+@pytest.mark.parametrize(
+    ("made", "gamma", "expected"),
+    [
+        (5, 0.0, 8),
+        (5, 2.0, 6),  # target - 1 / gain: the last that grows
+        (5, 2.5, 5),
+        (5, 3.5, 4),  # floor(-0.5)
+        (5, 90.0, 1),  # never below 1
+        (49, 0.0, 50),  # never above K_max
+        (7, np.nan, 7),
+        (7, np.inf, 7),
+    ],
+)
+def test_jobs_grow_and_shrink_within_their_limits(made: int, gamma: float, expected: int) -> None:
+    machine = Adaptive(local_steps=5, most_steps=50).started(0)
+    machine.join(3, 0.0)
+    assert machine.act(0.0) == Action(dispatch=[Dispatch(3, steps=5)])
+    update = ReceivedUpdate(
+        3, 0, -1, made, values=(("delta_norm", 2.0), ("server_distance", 2 * gamma))
+    )
+    machine.receive(update, 1.0)
+    assert machine.act(1.0) == Action([update], [Dispatch(3, steps=expected)])
 
 
 def test_wrong_numbers_are_refused() -> None:
