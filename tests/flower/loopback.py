@@ -100,6 +100,11 @@ class Loopback:
         self.copies.append(copy)
 
 
+def joined(told: str) -> set[str]:
+    """Numbers of the nodes that a server tells of; on a busy machine, some join again."""
+    return set(re.findall(r"joins \(node (\d+)\)", told))
+
+
 def words(flags: Mapping[str, object]) -> list[str]:
     """Values by name as words of a command line; True stands for a flag alone."""
     pairs = ((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
