@@ -195,6 +195,23 @@ def test_a_note_writes_nowhere_else(favano: Program, tmp_path: Path) -> None:
     assert not (tmp_path / "precious").exists()
 
 
+@pytest.mark.parametrize("name", ["checkpoints", "favano", ".lock", "runs/1"])
+def test_a_folder_with_links_to_others_does_not_go_on(
+    name: str, favano: Program, tmp_path: Path
+) -> None:
+    """`compare` writes into folders of its folder, and a result of the user's would be replaced."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "r" / "runs").mkdir(parents=True)
+    (tmp_path / "r" / name).symlink_to(tmp_path / "precious")
+    command = ["compare", *SHORT, "--algorithms", "favano,fedavg"]
+    note = {"command": command, "folder": str(tmp_path), "out": "r"}
+    (tmp_path / "r" / RESUME).write_text(json.dumps(note))
+    code, out, err = favano("resume", "r")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"favano: folder=r: holds a link, {name}, ")
+    assert not list((tmp_path / "precious").iterdir())
+
+
 def test_a_specification_is_run_on_purpose_and_says_what_it_executes(
     favano: Program, stranger: Path
 ) -> None:

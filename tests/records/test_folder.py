@@ -48,6 +48,18 @@ def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
     assert {*contents(tmp_path)} == {"a", *others}
 
 
+def test_nothing_is_written_by_a_link_in_a_stranger_s_folder(tmp_path: Path) -> None:
+    """Names of unfinished files can be guessed: there are only so many numbers of processes."""
+    precious, folder = tmp_path / "precious", tmp_path / "folder"
+    precious.write_text("precious")
+    folder.mkdir()
+    for name in ("a", f".a.{os.getpid()}"):
+        (folder / name).symlink_to(precious)
+    write_together(folder, {"a": "new"})
+    assert precious.read_text() == "precious"
+    assert contents(folder) == {"a": b"new"}
+
+
 def test_what_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with pytest.raises(BadInput, match=rf"results={path}: cannot be read: No such file"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,9 @@ def resume_command(
         read_statements(folder, execute=False)  # missing or damaged files are refused
         say(f"already done: {folder}")
         return
+    link = next(_links(path), None)
+    rule = f"holds a link, {link}, by which another folder would be written; give its command again"
+    require(link is None, "folder", folder, rule)
     asked = read_file(path / RESUME, resumption_from_json)
     _check_command(folder, asked, cluster)
     rule = f"its command was given in {asked.folder}, which is not there any more"
@@ -60,6 +64,13 @@ def resume_command(
             context.find_root().command([*asked.command, *there])
         finally:
             RESUMED.reset(before)
+
+
+def _links(folder: Path) -> Iterator[str]:
+    """Names of the links in a folder, and in those below it."""
+    for place, folders, files in os.walk(folder):
+        paths = (Path(place, name) for name in (*folders, *files))
+        yield from (str(path.relative_to(folder)) for path in paths if path.is_symlink())
 
 
 def _check_command(folder: Path, asked: Resumption, cluster: str | None) -> None:

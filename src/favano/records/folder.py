@@ -89,7 +89,8 @@ def replace_together(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in contents.items():
-            with waiting[name].open("wb") as file:
+            waiting[name].unlink(missing_ok=True)
+            with waiting[name].open("xb") as file:  # never by a link that lay there
                 file.write(data.encode() if isinstance(data, str) else data)
                 file.flush()
                 os.fsync(file.fileno())
