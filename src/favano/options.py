@@ -106,6 +106,17 @@ class Option(Generic[T]):
         return f"{kind},{kind},..." if self.is_list else kind
 
     @property
+    def listed_choices(self) -> str:
+        """Its choices in parentheses, unless its text names them all."""
+        choices = self.values.split("|")
+        named = (
+            self.kind is bool
+            or len(choices) == 1
+            or all(word in self.text for word in choices if word != "none")
+        )
+        return "" if named else f" ({', '.join(choices)})"
+
+    @property
     def is_list(self) -> bool:
         """Whether it holds several values; on the command line, between commas."""
         return any(get_origin(kind) in (tuple, Sequence) for kind in _inner_types(self.kind))

@@ -37,7 +37,7 @@ def test_every_card_is_complete(name: str, favano: Program) -> None:
     needs, _, wrong = rest.partition("\nLimitations:\n")
     text, _, options = idea.partition("\nOptions\n")
     assert re.search(r"^    .*(<-|=)", text, re.MULTILINE) or "<-" in text  # the update
-    lines = options.strip().splitlines()
+    lines = re.sub(r"\n {8,}", " ", options.strip()).splitlines()  # long ones are wrapped
     assert len(lines) == len(options_of(kind))
     for line, (key, option) in zip(lines, options_of(kind).items(), strict=True):
         assert line.split()[0] == f"--{key.replace('_', '-')}"

@@ -15,15 +15,15 @@ from favano.theory import TheoryProblem
 
 PROBLEM: Final = TheoryProblem()
 _CONSTANTS: Mapping[str, str] = {
-    "smoothness": "L, of the clients' gradients",
-    "noise": "sigma, of mini-batch gradients",
-    "dissimilarity": "G, between clients",
-    "growth": "B >= 1, of the dissimilarity",
-    "gap": "F = f(w_0) - f_*",
+    "smoothness": "L, Lipschitz constant of clients' gradients",
+    "noise": "sigma, deviation of mini-batch gradients",
+    "dissimilarity": "G: mean |grad f_i|^2 <= G^2 + B^2 |grad f|^2",
+    "growth": "B of the same, >= 1",
+    "gap": "F, initial loss above the minimum",
 }
 _LONG = 10**15  # whole numbers with more digits are rounded
 
-Target = Annotated[float, typer.Option(help="epsilon, for the mean ||grad f||^2")]
+Target = Annotated[float, typer.Option(help="mean ||grad f||^2 to reach, epsilon")]
 Rounds = Annotated[int | None, typer.Option(help="server steps T [default: those in the horizon]")]
 Pilot = Annotated[bool, typer.Option("--pilot", help="estimate L, sigma, G and F in a short run")]
 

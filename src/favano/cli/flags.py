@@ -140,7 +140,7 @@ def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
     width = _width() - _COLUMN - 2
     lines = ["", f"{title}:"] if records else []
     for flag, text in records:
-        first, *rest = wrap(text, width) or [""]
+        first, *rest = wrap(text, width, break_on_hyphens=False) or [""]
         if len(flag) > _COLUMN - 4:
             lines.append(f"  {flag}")
             flag = ""
@@ -308,7 +308,7 @@ def _record(option: Option[object]) -> tuple[str, str]:
     text += f", {option.symbol}" if option.symbol else ""
     if option.kind is not bool:
         choice = "|" in option.values and len(flag) + len(option.values) + 5 > _COLUMN
-        text += f" ({option.values.replace('|', ', ')})" if choice else ""
+        text += option.listed_choices if choice else ""
         flag += " WORD" if choice else f" {option.values}"
     default = option.shown_default
     return flag, text if default in ("", "False") else f"{text} [{default}]"

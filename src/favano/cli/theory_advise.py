@@ -21,7 +21,10 @@ def advise_command(
     pilot: Pilot = False,
     json: Json = False,
 ) -> None:
-    """Find the s, K, tick and learning rate with the shortest guaranteed time to a target."""
+    """Find the run with the shortest guaranteed time to a target.
+
+    That is s, K, the time between server steps, and the learning rate.
+    """
     case = make_case(spec_from(config, flags))
     known = estimates_of(problem)
     if pilot:
@@ -38,7 +41,7 @@ def advise_command(
     rows = {
         "clients per step s": (advice.selected,),
         "local steps K": (advice.local_steps,),
-        "tick I + V": (advice.tick,),
+        "time between server steps I + V": (advice.tick,),
         "learning rate": (advice.learning_rate,),
         "server steps": (advice.rounds,),
         "time": (advice.time,),

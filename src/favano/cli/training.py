@@ -54,7 +54,7 @@ CheckpointEvery = Annotated[
     typer.Option(
         metavar="SECONDS",
         callback=_seconds,
-        help="0: at each evaluation [30, if they cost < 2 %]",
+        help="between checkpoints; 0: each evaluation [30, at a cost < 2 %]",
     ),
 ]
 OnCluster = Annotated[

@@ -73,8 +73,8 @@ class Engine:
         """
         waiting = np.arange(len(self._runs.aggregators))
         while True:
-            room = max(0, at_once - int(self._runs.active.sum()))
-            begin, waiting = waiting[:room], waiting[room:]
+            free = max(0, at_once - int(self._runs.active.sum()))
+            begin, waiting = waiting[:free], waiting[free:]
             if len(begin):
                 self._begin(begin)
                 yield from self._report()
@@ -156,9 +156,9 @@ class Engine:
         for run in runs.tolist():
             aggregator, finite = self._runs.aggregators[run], self._runs.jobs.finite
             jobs = aggregator.timeline.jobs(aggregator.version + 1)
-            given = jobs, finite[self._runs.next_jobs[run]], self._runs.server_model(run)
+            is_finite = finite[self._runs.next_jobs[run]]
             try:
-                refused[run] = aggregator.refuse(*given)
+                refused[run] = aggregator.refuse(jobs, is_finite, self._runs.server_model(run))
             except NonFiniteUpdate as error:
                 yield self._reporter.event(run, error)
                 self._close(run)

@@ -16,7 +16,7 @@ from favano.types import Stack, Vector
 
 
 class Aafl(Method[ModelState]):
-    """The server waits for the ceil(alpha n) earliest answers A_t and takes them in.
+    """The server waits for the ceil(alpha n) earliest client updates A_t and takes them in.
 
         w_t = (1 - sum_{i in A_t} p_i) w_{t-1} + sum_{i in A_t} p_i w_i        (importance)
         w_t = mean_{i in A_t} w_i                                               (mean)
@@ -33,9 +33,9 @@ class Aafl(Method[ModelState]):
         0.1, "share of clients a server step waits for", symbol="alpha"
     )
     arrival_weights: Literal["importance", "mean"] = option(
-        "importance", "keep a part of the server model, or not"
+        "importance", "average with the server model (importance), or clients alone (mean)"
     )
-    sample_weights: bool = option(False, "importance by samples")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def check(self) -> None:
         rule = "has no effect with arrival_weights=mean, which weighs all alike; remove it"

@@ -44,7 +44,7 @@ class AsoFed(Method[ModelState]):
     )
     sample_weights: bool = option(False, "weight clients by their samples")
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
-    latency: Latency = option("client", "who waits during the interaction time")
+    latency: Latency = option("client", "who is busy during a communication")
 
     def policy(self) -> Buffered:
         at_work = self.concurrency or self.context.clients

@@ -38,7 +38,7 @@ class AsyncFedED(Method[ModelState]):
         1.0, "steps a job changes by, for each unit of gamma", symbol="kappa", source="its paper"
     )
     most_local_steps: Count | None = option(None, "longest job", otherwise="10 K")
-    latency: Latency = option("client", "who waits during the interaction time")
+    latency: Latency = option("client", "who is busy during a communication")
 
     def policy(self) -> Adaptive:
         return Adaptive(

@@ -31,7 +31,9 @@ class AsyncSGD(Method[ModelState]):
     plot_style, linear = 5, True
 
     assignment: Literal["uniform", "same"] = option(
-        "uniform", "who gets the next job", source="Algorithm 2"
+        "uniform",
+        "next job to a random client (uniform), or to the one that has just finished (same)",
+        source="Algorithm 2",
     )
     gradients_per_job: Count = option(1, "local steps per job")
     concurrency: Count | None = option(
@@ -40,8 +42,10 @@ class AsyncSGD(Method[ModelState]):
     server_learning_rate: Rate | None = option(
         None, "server learning rate", otherwise="1 / concurrency", symbol="eta_s"
     )
-    delays: DelayRule = option("none", "weight of late gradients", symbol="gamma")
-    latency: Latency = option("client", "who waits during the interaction time")
+    delays: DelayRule = option(
+        "none", "gradients staler than M: kept, scaled by M / staleness, or dropped", symbol="gamma"
+    )
+    latency: Latency = option("client", "who is busy during a communication")
 
     def policy(self) -> Buffered:
         return self.context.buffered(

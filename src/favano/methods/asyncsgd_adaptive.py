@@ -22,14 +22,20 @@ class AsyncSGDAdaptive(Method[ModelState]):
 
     name, title, plot_style, linear = "asyncsgd-adaptive", "AsyncSGD-adaptive", 7, True
 
-    delays: DelayRule = option("scale", "weight of late gradients", symbol="gamma")
-    assignment: Literal["uniform", "same"] = option("same", "who gets the next job")
+    delays: DelayRule = option(
+        "scale",
+        "gradients staler than M: kept, scaled by M / staleness, or dropped",
+        symbol="gamma",
+    )
+    assignment: Literal["uniform", "same"] = option(
+        "same", "next job to a random client (uniform), or to the one that has just finished (same)"
+    )
     gradients_per_job: Count = option(1, "local steps per job")
     concurrency: Count | None = option(None, "jobs under way", otherwise="all", symbol="M")
     server_learning_rate: Rate | None = option(
         None, "server learning rate", otherwise="1 / concurrency", symbol="eta_s"
     )
-    latency: Latency = option("client", "who waits during the interaction time")
+    latency: Latency = option("client", "who is busy during a communication")
 
     def policy(self) -> Buffered:
         return self.context.buffered(

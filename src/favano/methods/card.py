@@ -28,7 +28,16 @@ def card(kind: type[AnyMethod]) -> str:
     options = options_of(kind).values()
     if options:
         width = max(len(option.name) for option in options)
-        lines = [f"  {_flag(option):{width + 4}}  {_line(option)}" for option in options]
+        margin = " " * (width + 6)
+        lines = [
+            fill(
+                f"  {_flag(option):{width + 4}}{_line(option)}",
+                _WIDTH,
+                subsequent_indent=margin,
+                break_on_hyphens=False,
+            )
+            for option in options
+        ]
         parts.append("\n".join(["Options", *lines]))
     parts.append("\n".join(["Needs", *(f"  {demand}" for demand in needs(kind))]))
     if wrong:
@@ -117,7 +126,6 @@ def _flag(option: Option[object]) -> str:
 
 def _line(option: Option[object]) -> str:
     symbol = f", {option.symbol}" if option.symbol else ""
-    listed = "|" in option.values and option.kind is not bool
-    values = f" ({option.values.replace('|', ', ')})" if listed else ""
     source = f", from {option.source}" if option.source else ""
-    return f"{option.text}{symbol}{values} [default: {option.shown_default or 'none'}{source}]"
+    default = f"[default: {option.shown_default or 'none'}{source}]"
+    return f"{option.text}{symbol}{option.listed_choices} {default}"

@@ -17,14 +17,17 @@ class ServerClock(Options):
     interaction_time: Time = option(3.0, "time of a communication", symbol="I")
     interruption: Interruption = option(
         "redraw",
-        "polling methods (favano, quafl): an interrupted step is drawn anew, resumed or repeated",
+        "polling (favano, quafl): a step cut off by a contact is drawn anew (redraw), goes on "
+        "(resume), or repeats (keep)",
     )
     starts_at_zero: bool = option(False, "polling methods: first contact at time 0")
     idle_in_interaction: bool = option(False, "polling methods: clients idle during communications")
     strict_ties: bool = option(False, "polling methods: a step that ends at a contact is lost")
     overrun: bool = option(False, "polling methods: also the first contact past the horizon")
     step_count: StepCount = option(
-        "durations", "polling methods: steps by durations, or drawn as in the paper's text"
+        "durations",
+        "polling: steps take time (durations), or their number is geometric from 1 (literal) or 0 "
+        "(literal-zero)",
     )
     round_time: RoundTime = option("sum", "rounds: how their length is drawn")
     deadline: PositiveTime | None = option(None, "rounds: longest wait for clients")

@@ -10,6 +10,9 @@ import numpy as np
 from favano.methods.arrays import column
 from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
+    GIVEN_TEXT,
+    REWEIGHT_TEXT,
+    SOURCE_TEXT,
     Reweight,
     Seen,
     Weights,
@@ -52,16 +55,14 @@ class Favano(Method[FavanoState]):
 
     reweight: Reweight = option(
         "stochastic",
-        "divide deltas by the steps made, or by those expected",
+        REWEIGHT_TEXT,
         symbol="alpha",
         source="the paper's runs",
     )
-    weights: WeightSource = option("exact", "where the distribution of a client's steps comes from")
-    given_weights: tuple[PositiveTime, ...] = option(
-        (), "one for all, per speed class (fast first) or per client"
-    )
+    weights: WeightSource = option("exact", SOURCE_TEXT)
+    given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     rate_scale: Literal["none", "selected"] = option(
-        "none", "selected: learning rate times (s+1)/s, as in QuAFL's simulator"
+        "none", "selected: rate times (s+1)/s, as in QuAFL's simulator"
     )
 
     def check(self) -> None:

@@ -8,6 +8,9 @@ from favano.methods.arrays import column
 from favano.methods.favano import FavanoState
 from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
+    GIVEN_TEXT,
+    REWEIGHT_TEXT,
+    SOURCE_TEXT,
     Reweight,
     Weights,
     WeightSource,
@@ -35,13 +38,9 @@ class FavanoDelta(Method[FavanoState]):
 
     name, title, plot_style, linear = "favano-delta", "FAVANO-delta", 4, True
 
-    reweight: Reweight = option("stochastic", "how deltas are divided by steps", symbol="alpha")
-    weights: WeightSource = option(
-        "exact", "source of P(E > 0) and E[min(E, K)]; federations measure them"
-    )
-    given_weights: tuple[PositiveTime, ...] = option(
-        (), "one for all, per speed class (fast first) or per client"
-    )
+    reweight: Reweight = option("stochastic", REWEIGHT_TEXT, symbol="alpha")
+    weights: WeightSource = option("exact", SOURCE_TEXT)
+    given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
 
     def check(self) -> None:

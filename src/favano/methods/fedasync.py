@@ -16,7 +16,7 @@ class FedAsync(Method[ModelState]):
 
     alpha is halved once, from a given server step on, where the first update makes step 1.
     alpha_t is a function of the base value, the step and the staleness: nothing decays by
-    accident. tau is 0 for an answer from the newest model, where t - tau of its Algorithm 1 is 1
+    accident. tau is 0 for an update from the newest model, where t - tau of its Algorithm 1 is 1
     (`staleness_from_one`). The clients' proximal term rho (w - w_start) is `proximal` of local
     training.
 
@@ -32,14 +32,17 @@ class FedAsync(Method[ModelState]):
         800, "server step that halves the weight; 0: none", source="its paper"
     )
     staleness: StalenessRule = option(
-        SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
+        SQUARE_ROOT,
+        "weight of a stale update: constant, polynomial:A or hinge:A:B",
+        symbol="sigma",
+        source="its paper",
     )
     staleness_from_one: bool = option(
         False, "count a fresh update as 1 step old, as its Algorithm 1 does"
     )
-    max_staleness: Whole | None = option(None, "drop older updates")
+    max_staleness: Whole | None = option(None, "drop client updates that are staler than this")
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="all")
-    latency: Latency = option("client", "who waits during the interaction time")
+    latency: Latency = option("client", "who is busy during a communication")
 
     def policy(self) -> Buffered:
         return self.context.buffered(
@@ -56,7 +59,7 @@ class FedAsync(Method[ModelState]):
         return (1.0 - weight) * server + weight * clients[0]
 
     def weight(self, updates: ClientUpdates) -> float:
-        """alpha_t of the one answer."""
+        """alpha_t of the one client update."""
         late = self.halve_mixing_at > 0 and updates.version + 1 >= self.halve_mixing_at
         age = updates.staleness + int(self.staleness_from_one)
         sigma = float(parse_staleness(self.staleness)(age)[0])

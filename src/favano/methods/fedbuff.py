@@ -23,11 +23,8 @@ class FedBuff(Method[ModelState]):
 
         w <- w - eta_g (1/Z) sum_{j <= Z} sigma(tau_j) (w_start_j - w_end_j)
 
-    Four ways to run the buffer are found in papers and code. `concurrency`: that many clients at
-    work, each arrival replaced by a random idle client (the FedBuff paper). `block`: all n at work,
-    contributors wait for the flush and get the new model. `code`: all n at work, contributors go on
-    at once with the model before the flush. `reset`: at every global step all n restart from the
-    new model and the first Z to finish count.
+    Papers and code run the buffer in four ways, `buffer_mode`; the first is that of the FedBuff
+    paper. In the last one the first Z to finish count.
 
     Limitations: fast clients fill the buffer, so they train the model; with data that are not
     IID it forgets what slow clients hold. The server step must suit the mode.
@@ -38,14 +35,22 @@ class FedBuff(Method[ModelState]):
     buffer: Count | None = option(
         None, "client updates per server step", otherwise="by data set, else 10", symbol="Z"
     )
-    buffer_mode: BufferMode = option("concurrency", "how clients are run", source="its paper")
+    buffer_mode: BufferMode = option(
+        "concurrency",
+        "after an update, a random idle client starts (concurrency), the client waits for the "
+        "server step (block), it continues at once (code), or all restart at each step (reset)",
+        source="its paper",
+    )
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     staleness: StalenessRule = option(
-        SQUARE_ROOT, "constant, polynomial:A or hinge:A:B", symbol="sigma", source="its paper"
+        SQUARE_ROOT,
+        "weight of a stale update: constant, polynomial:A or hinge:A:B",
+        symbol="sigma",
+        source="its paper",
     )
     concurrency: Count | None = option(None, "clients at work at a time", otherwise="selected")
     distinct: bool = option(False, "a buffer holds a client once at most")
-    max_staleness: Whole | None = option(None, "drop older updates")
+    max_staleness: Whole | None = option(None, "drop client updates that are staler than this")
     flush_at_end: bool = option(False, "apply the last partial buffer")
     rate_scale: Literal["none", "buffer"] = option(
         "none", "buffer: learning rate times Z/n, as in QuAFL's simulator"

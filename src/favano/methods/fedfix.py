@@ -29,10 +29,10 @@ class FedFix(Method[ModelState]):
 
     window: PositiveTime = option(7.0, "time between server steps", symbol="dt")
     window_weights: Literal["unbiased", "identical"] = option(
-        "unbiased", "make up for rare arrivals, or not"
+        "unbiased", "divide by the chance to arrive (unbiased), or not (identical)"
     )
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
-    sample_weights: bool = option(False, "importance by samples")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Windowed:
         return Windowed(period=self.window, local_steps=self.context.local_steps)

@@ -17,6 +17,16 @@ from favano.types import Floats, Ints
 Reweight = Literal["stochastic", "deterministic", "none"]
 WeightSource = Literal["exact", "empirical", "monte-carlo", "given", "measured"]
 
+REWEIGHT_TEXT = (
+    "divide deltas by P(any step) x steps (stochastic), by expected steps (deterministic), "
+    "or not (none)"
+)
+SOURCE_TEXT = (
+    "source of P(any step) and expected steps: theory (exact), contacts so far (empirical), "
+    "simulation (monte-carlo), --given-weights (given), a federation (measured)"
+)
+GIVEN_TEXT = "one number for all, per speed class (fast first) or client"
+
 _MONTE_CARLO_CONTACTS = 2000  # per client
 
 

@@ -83,7 +83,7 @@ class ProblemPart(Options):
     dataset: str = option("digits", f"{', '.join(NAMES)} or a folder")
     split: Annotated[str, AfterValidator(_checked_split)] | None = option(
         None,
-        "iid, two-class, shards:N, dirichlet:A, column:NAME or file:PATH; more in docs/data.md",
+        "iid, two-class (2 labels each), shards:N, dirichlet:ALPHA, column:NAME or file:PATH",
         otherwise=BY_DATA_SET,
     )
     model: str | None = option(
@@ -92,7 +92,10 @@ class ProblemPart(Options):
         otherwise=BY_DATA_SET,
     )
     batch_size: Count | None = option(None, "samples per local step", otherwise=BY_DATA_SET)
-    batch_order: BatchOrder = option("epoch", "epoch by epoch, one stream, or with replacement")
+    batch_order: BatchOrder = option(
+        "epoch",
+        "shuffled per epoch, across epochs (continuous), or with replacement",
+    )
     normalise: bool = option(False, "scale images to mean 0 and standard deviation 1")
     holdout: Whole = option(0, "hold out N training samples, and test on these")
     data_fraction: PositiveUnitInterval = option(1.0, "fraction of the training samples to use")
@@ -102,19 +105,19 @@ class Fleet(Options):
     """Who learns: the clients and how fast they are."""
 
     clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
-    mean: Means | None = option(None, "mean step time of each client, instead of two speeds")
+    mean: Means | None = option(None, "mean time of a local step, per client; else two speeds")
     fast_fraction: UnitInterval = option(2 / 3, "fraction of fast clients")
-    fast_mean: PositiveTime = option(2.0, "mean step time of fast clients")
-    slow_mean: PositiveTime = option(16.0, "mean step time of slow clients")
+    fast_mean: PositiveTime = option(2.0, "mean time of a local step of fast clients")
+    slow_mean: PositiveTime = option(16.0, "mean time of a local step of slow clients")
     step_law: str = option(
         "geometric",
-        "distribution of step times: geometric, exponential, deterministic, lognormal[:SIGMA], or "
-        "trace:FILE, a CSV with the columns client and duration",
+        "time of a local step: geometric, exponential, deterministic, lognormal[:SIGMA] or "
+        "trace:FILE (CSV)",
     )
     speed_rounding: Rounding = option(
-        "nearest", "count of fast clients: nearest, or slow ones rounded up"
+        "nearest", "to the nearest, or slow clients rounded up (ceil-slow)"
     )
-    speed_order: Order = option("random", "which clients are slow")
+    speed_order: Order = option("random", "slow clients: random ones, or the first")
 
     def check(self) -> None:
         """A trace says how fast each client is, and so do means."""
@@ -208,7 +211,7 @@ class TrainingPart(Options):
         otherwise="0, or the method's",
         symbol="mu",
     )
-    quantise: Literal["none", "luq"] = option("none", "low-precision training, as in FAVANO[QNN]")
+    quantise: Literal["none", "luq"] = option("none", "low-precision training; luq: 3 to 4 bits")
     weight_bits: int | None = option(
         None, "luq: bits of weights; 2, 3, 4 or 32", otherwise=str(_RECIPE.weight_bits)
     )
@@ -331,29 +334,39 @@ class TrainingPart(Options):
 class RunPart(Options):
     """How long, how often and where: time, seeds, device, evaluation, codec on the link."""
 
-    horizon: PositiveTime | None = option(None, "simulated time", otherwise=BY_DATA_SET)
+    horizon: PositiveTime | None = option(
+        None, "simulated time at which the run ends", otherwise=BY_DATA_SET
+    )
     seeds: Seeds = option(1, "number of seeds")
     seed: Whole = option(0, "first seed")
-    evaluate_every: PositiveTime | None = option(None, "evaluation interval", otherwise=BY_DATA_SET)
+    evaluate_every: PositiveTime | None = option(
+        None, "simulated time between evaluations", otherwise=BY_DATA_SET
+    )
     evaluate_on: Literal["test", "clients", "both"] = option(
         "test", "the test set, each client's samples, or both"
     )
     variance: Literal["start", "live"] = option(
-        "start", "variance of client models: at start, or in training"
+        "start", "variance of client models: as they start, or train"
     )
-    track_bound: bool = option(False, "record ||grad f||^2 at the mean model, and its bound")
+    track_bound: bool = option(False, "record ||grad f||^2 and the paper's bound on it")
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
     non_finite: NonFinite = option("stop", "client updates with NaN: stop, or drop them")
-    codec: Literal["none", "lattice", "min-max", "qsgd"] = option("none", "compression of messages")
+    codec: Literal["none", "lattice", "min-max", "qsgd"] = option(
+        "none", "messages: lattice (QuAFL's), min-max (uniform) or qsgd"
+    )
     codec_bits: Annotated[int, Field(ge=1, le=32)] | None = option(
         None, "bits per parameter", otherwise="lattice 14, others 8"
     )
     codec_scale: PositiveTime | None = option(None, "lattice: side of a cell", otherwise="0.0001")
     codec_dither: bool = option(False, "lattice: a random shift, so unbiased")
     device: str = option("cpu", "cpu, cuda or cuda:N")
-    engine: Literal["lanes", "loop"] = option("lanes", "many clients at once, or one by one: slow")
+    engine: Literal["lanes", "loop"] = option(
+        "lanes", "lanes: many clients at once; loop: one by one, slow"
+    )
     precision: Precision = option("tf32", "matmul precision on the GPU")
-    kernels: KernelChoice = option("auto", "CPU kernels; auto: measured in longer runs")
+    kernels: KernelChoice = option(
+        "auto", "auto (measured in longer runs), onednn, native (PyTorch's own) or channels-last"
+    )
 
     def check(self) -> None:
         """All seeds are below the limit; keys of a codec go with it, and kernels with a CPU."""

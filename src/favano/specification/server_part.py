@@ -73,7 +73,7 @@ class ServerPart(Options):
         None, "adam, yogi: running mean of squares", otherwise="0.99", symbol="beta_2"
     )
     robust: Annotated[str, AfterValidator(_checked)] = option(
-        "none", "median, trimmed:SHARE or clip:NORM of client deltas"
+        "none", "robust mean: median, trimmed:SHARE or clip:NORM"
     )
 
     def check(self) -> None:
