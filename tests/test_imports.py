@@ -203,17 +203,18 @@ def test_the_schedule_half_needs_numpy_only() -> None:
 
 
 def test_theory_needs_no_more_than_numpy_and_scipy() -> None:
-    assert loaded("favano.theory", {"torch", "pydantic", "rich"}) == ""
+    parts = [f"favano.theory.{path.stem}" for path in (SOURCE / "theory").glob("[!_]*.py")]
+    assert loaded(", ".join(parts), {"torch", "pydantic", "rich"}) == ""
+
+
+def test_help_does_not_load_scipy() -> None:
+    assert loaded("favano.cli.app", {"torch", "scipy", "sklearn", "matplotlib"}) == ""
 
 
 def test_reading_files_needs_neither_torch_nor_scipy() -> None:
     assert loaded("favano.records", {"torch", "numpy", "scipy", "matplotlib", "rich"}) == ""
     assert loaded("favano.report", {"torch", "scipy", "matplotlib"}) == ""
-    everything = [
-        f"favano.report.{path.stem}"
-        for path in (SOURCE / "report").glob("*.py")
-        if path.stem != "__init__"
-    ]
+    everything = [f"favano.report.{path.stem}" for path in (SOURCE / "report").glob("[!_]*.py")]
     assert loaded(", ".join(everything), {"torch", "scipy", "matplotlib"}) == ""
 
 

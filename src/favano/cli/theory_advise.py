@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from favano import theory
 from favano.cli.constants import PROBLEM, Pilot, Target, number, table_of, with_constants
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.studies.guarantees import advice_of, make_case
-from favano.theory import TheoryProblem, estimates_of
+from favano.theory import TheoryProblem
 
 
 @with_constants
@@ -26,7 +27,7 @@ def advise_command(
     That is s, K, the time between server steps, and the learning rate.
     """
     case = make_case(spec_from(config, flags))
-    known = estimates_of(problem)
+    known = theory.estimates_of(problem)
     if pilot:
         keep_to(case.spec.run.device)
         from favano.studies.pilot import estimate

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from favano import theory
 from favano.cli.constants import table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.studies.guarantees import RULES, alpha_document, make_case, speed_laws
-from favano.theory import coefficients, estimator_variance
 
 
 def alpha_command(flags: Values, config: Config = None, json: Json = False) -> None:
@@ -20,10 +20,10 @@ def alpha_command(flags: Values, config: Config = None, json: Json = False) -> N
         rows = {
             name: (
                 law.p_positive if rule == "stochastic" else law.mean,
-                *coefficients(law, rule),
-                *coefficients(law, rule, "printed"),
-                estimator_variance(law, rule, mean=1.0, variance=0.0),
-                estimator_variance(law, rule, mean=0.0, variance=1.0),
+                *theory.coefficients(law, rule),
+                *theory.coefficients(law, rule, "printed"),
+                theory.estimator_variance(law, rule, mean=1.0, variance=0.0),
+                theory.estimator_variance(law, rule, mean=0.0, variance=1.0),
             )
             for name, law in laws.items()
         }

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from favano import theory
 from favano.engine.audit import stretch_weights
 from favano.planning.client_weights import ClientWeights, speed_classes
 from favano.planning.planned import Planned
 from favano.records import AuditRecord, SpeedShare
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
-from favano.theory import CONFIDENCE, ShareEstimate, shares, verdict
 from favano.training.optimisers import Optimiser
 from favano.types import Ints
 
@@ -33,11 +33,11 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     with np.errstate(over="ignore", invalid="ignore"):
         moved = stretch_weights(method, schedule, group, stretches, local)
     updates = _answers(schedule, group, stretches)
-    by_speed = shares(final, moved, np.bincount(group), names, late, updates=updates)
+    by_speed = theory.shares(final, moved, np.bincount(group), names, late, updates=updates)
     return AuditRecord(
         seed=planned.seed,
         verdict=_sentence(by_speed, schedule, fleet.clients, omitted),
-        confidence=CONFIDENCE,
+        confidence=theory.CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in by_speed),
         mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
@@ -71,7 +71,10 @@ def _adds_up(optimiser: Optimiser) -> bool:
 
 
 def _sentence(
-    by_speed: Sequence[ShareEstimate], schedule: Schedule, clients: int, omitted: Sequence[str]
+    by_speed: Sequence[theory.ShareEstimate],
+    schedule: Schedule,
+    clients: int,
+    omitted: Sequence[str],
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
     if not schedule.updates:
@@ -85,7 +88,7 @@ def _sentence(
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     # Most are silent in a short run; in one with an update per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
-    parts = [verdict(by_speed, enough=enough)]
+    parts = [theory.verdict(by_speed, enough=enough)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from favano import theory
 from favano.data import Traits, partition
 from favano.engine.audit import LocalSteps
 from favano.errors import BadInput, require
@@ -24,7 +25,6 @@ from favano.preflight.method import check_method
 from favano.schedule import Schedule, Timeline, VirtualClock, plan
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required
-from favano.theory import Form, TheorySetting, setting
 from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
 
@@ -42,7 +42,8 @@ class Planned:
     seed: int
     method: AnyMethod  # bound to this seed's fleet
     schedule: Schedule  # a forecast, if it grows with the run
-    setting: TheorySetting | None = None  # with track_bound, if the theorem covers the method
+    # With track_bound, if the theorem covers the method.
+    setting: theory.TheorySetting | None = None
 
     @property
     def fleet(self) -> ClientSpeeds:
@@ -210,11 +211,13 @@ def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     return schedule
 
 
-def bound_setting(spec: Spec, method: AnyMethod, form: Form = "rigorous") -> TheorySetting | None:
+def bound_setting(
+    spec: Spec, method: AnyMethod, form: theory.Form = "rigorous"
+) -> theory.TheorySetting | None:
     """The setting of Theorem 1 for a run of FAVANO; None for runs that it does not cover."""
     if not isinstance(method, Favano) or method.reweight == "none":
         return None
-    return setting(method.policy(), method.context.fleet, method.reweight, form)
+    return theory.setting(method.policy(), method.context.fleet, method.reweight, form)
 
 
 def _check_keys(spec: Spec, method: AnyMethod) -> None:

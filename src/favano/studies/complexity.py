@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from favano import theory
 from favano.methods import make_method
@@ -14,7 +14,9 @@ from favano.planning.planned import bind_method, make_fleet, make_schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 from favano.studies.guarantees import Document, make_case
-from favano.theory import ComplexityTerms, Delays, Method, ServerTime, TheoryProblem
+
+if TYPE_CHECKING:  # SciPy comes with them
+    from favano.theory import ComplexityTerms, Delays, Method, ServerTime, TheoryProblem
 
 Keys: TypeAlias = Mapping[str, object]  # flat, for all methods of the table
 
@@ -48,7 +50,7 @@ def complexity_rows(keys: Keys, problem: TheoryProblem, target: float) -> list[C
         full = resolve(_one_of_them(keys, method))
         bound = bind_method(full, full.run.seed)
         late = make_schedule(full, bound, full.run.seed).staleness
-        delays = Delays(
+        delays = theory.Delays(
             largest=float(late.max(initial=0)),
             average=float(late.mean()) if len(late) else 0.0,
             common_steps=common,

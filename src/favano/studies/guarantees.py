@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import floor, isfinite
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from favano import theory
 from favano.errors import BadInput, require
@@ -14,17 +14,19 @@ from favano.planning.planned import make_context, make_fleet
 from favano.policies import Polling
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, required
-from favano.theory import (
-    Advice,
-    Condition,
-    Estimates,
-    Form,
-    Rule,
-    StepCount,
-    TheoryProblem,
-    TheorySetting,
-)
 from favano.theory.problem import LARGEST
+
+if TYPE_CHECKING:  # SciPy comes with them
+    from favano.theory import (
+        Advice,
+        Condition,
+        Estimates,
+        Form,
+        Rule,
+        StepCount,
+        TheoryProblem,
+        TheorySetting,
+    )
 
 Document: TypeAlias = dict[str, object]
 RULES: tuple[Rule, ...] = ("stochastic", "deterministic")

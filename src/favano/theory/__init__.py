@@ -1,60 +1,6 @@
 """The paper's mathematics as functions. NumPy and SciPy only."""
 
-from favano.theory.advice import Advice as Advice
-from favano.theory.advice import Estimate as Estimate
-from favano.theory.advice import Estimates as Estimates
-from favano.theory.advice import advise as advise
-from favano.theory.advice import estimates_of as estimates_of
-from favano.theory.advice import known as known
-from favano.theory.bounds import Expansion as Expansion
-from favano.theory.bounds import bound_assembled as bound_assembled
-from favano.theory.bounds import bound_full as bound_full
-from favano.theory.bounds import bound_short as bound_short
-from favano.theory.bounds import descent as descent
-from favano.theory.bounds import full_expansion as full_expansion
-from favano.theory.bounds import printed_expansion as printed_expansion
-from favano.theory.coefficients import Form as Form
-from favano.theory.coefficients import coefficients as coefficients
-from favano.theory.coefficients import setting as setting
-from favano.theory.complexity import ComplexityTerms as ComplexityTerms
-from favano.theory.complexity import best_rate as best_rate
-from favano.theory.complexity import corollary as corollary
-from favano.theory.complexity import fewest_rounds as fewest_rounds
-from favano.theory.complexity import lemma_bound as lemma_bound
-from favano.theory.complexity import lemma_rate as lemma_rate
-from favano.theory.complexity import lemma_rounds as lemma_rounds
-from favano.theory.complexity import rounds_to_target as rounds_to_target
-from favano.theory.conditions import Condition as Condition
-from favano.theory.conditions import descent_ratio as descent_ratio
-from favano.theory.conditions import largest_rate as largest_rate
-from favano.theory.conditions import proof_conditions as proof_conditions
-from favano.theory.conditions import sufficient_conditions as sufficient_conditions
-from favano.theory.durations import Cumulative as Cumulative
-from favano.theory.durations import finished as finished
-from favano.theory.estimators import Rule as Rule
-from favano.theory.estimators import estimator_mean as estimator_mean
-from favano.theory.estimators import estimator_variance as estimator_variance
-from favano.theory.estimators import weight as weight
-from favano.theory.fairness import CONFIDENCE as CONFIDENCE
-from favano.theory.fairness import ShareEstimate as ShareEstimate
-from favano.theory.fairness import shares as shares
-from favano.theory.fairness import verdict as verdict
-from favano.theory.potential import contraction as contraction
-from favano.theory.potential import contraction_limit as contraction_limit
-from favano.theory.potential import kappa as kappa
-from favano.theory.potential import mean_model as mean_model
-from favano.theory.potential import next_potential as next_potential
-from favano.theory.potential import potential as potential
-from favano.theory.problem import TheoryProblem as TheoryProblem
-from favano.theory.problem import TheorySetting as TheorySetting
-from favano.theory.server_time import ServerTime as ServerTime
-from favano.theory.server_time import server_time as server_time
-from favano.theory.steps import StepCount as StepCount
-from favano.theory.steps import class_laws as class_laws
-from favano.theory.steps import expected_counts as expected_counts
-from favano.theory.steps import step_count as step_count
-from favano.theory.table import Delays as Delays
-from favano.theory.table import Method as Method
-from favano.theory.table import table_complexity as table_complexity
-from favano.theory.windows import expected_windows as expected_windows
-from favano.theory.windows import job_windows as job_windows
+import lazy_loader
+
+# Names are listed in `__init__.pyi` and loaded when they are first used: SciPy loads slowly.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
