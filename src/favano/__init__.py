@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     from favano.policies.policy import Dispatch as Dispatch
     from favano.policies.policy import Policy as Policy
     from favano.policies.policy import ReceivedUpdate as ReceivedUpdate
+    from favano.policies.selection import Candidates as Candidates
+    from favano.policies.selection import Selection as Selection
+    from favano.policies.selection import Selector as Selector
+    from favano.policies.selection_rules import BySamples as BySamples
+    from favano.policies.selection_rules import LeastRecent as LeastRecent
+    from favano.policies.selection_rules import Uniform as Uniform
+    from favano.policies.selection_rules import Weighted as Weighted
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
@@ -68,12 +75,15 @@ __version__ = "0.2.0.dev0"
 
 _HOME = {
     "Action": "policies.policy",
-    "ClientUpdates": "methods.method",
     "BadInput": "errors",
+    "BySamples": "policies.selection_rules",
+    "Candidates": "policies.selection",
+    "ClientUpdates": "methods.method",
     "Comparison": "results.result",
     "Dispatch": "policies.policy",
     "Fleet": "specification.parts",
     "Interrupted": "results.result",
+    "LeastRecent": "policies.selection_rules",
     "Method": "methods.method",
     "Metric": "metrics.metric",
     "ModelState": "methods.method",
@@ -83,10 +93,14 @@ _HOME = {
     "ReceivedUpdate": "policies.policy",
     "Result": "results.result",
     "STOP": "run.observer",
+    "Selection": "policies.selection",
+    "Selector": "policies.selection",
     "ServerTransform": "transforms.transform",
     "Stack": "types",
+    "Uniform": "policies.selection_rules",
     "Vector": "types",
     "Verdict": "run.verification",
+    "Weighted": "policies.selection_rules",
     "accuracy": "metrics.metric",
     "adagrad": "transforms.adagrad",
     "adam": "transforms.adam",

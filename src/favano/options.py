@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 T = TypeVar("T")
+Group = TypeVar("Group", bound="Options")
 _WHEN_USED = ContextVar("_WHEN_USED", default=False)  # whether bad classes are refused only then
 
 
@@ -125,6 +126,10 @@ class Option(Generic[T]):
         """The value in its type; a bad one is refused in one sentence."""
         if value is self.default:
             return self.default
+        if isinstance(self.kind, type) and issubclass(self.kind, Options):
+            rule = f"need a favano.{self.kind.__name__}"
+            require(isinstance(value, self.kind), self.name, value, rule)
+            return cast(T, value)
         from pydantic import ValidationError  # here, since plans and theory check few values
 
         if _is_number(self.kind):
@@ -246,6 +251,53 @@ def _found_in(kind: type[Options]) -> Mapping[str, Option[object]]:
         name: Option(name, hints[name], attribute.default, **attribute.metadata["option"])
         for name, attribute in declared.items()
     }
+
+
+def text_of(group: Options, name: str) -> str:
+    """A group of values as one text, after its name: `adam:rate=0.01:momentum=0.9`."""
+    values = {key: getattr(group, key) for key in options_of(type(group))}
+    texts = (
+        f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for key, value in values.items()
+    )
+    return ":".join([name, *texts])
+
+
+def place_of(text: str) -> tuple[str, list[str]]:
+    """The name of a class in a text, `path/to/file.py:Name` or one of ours, and its values.
+
+    >>> place_of("adam:0.01:beta2=0.9"), place_of("my/file.py:Noise:0.1")
+    (('adam', ['0.01', 'beta2=0.9']), ('my/file.py:Noise', ['0.1']))
+    """
+    path, colon, rest = text.rpartition(".py:")
+    name, *values = rest.split(":")
+    return f"{path}{colon}{name}", values
+
+
+def from_text(kind: type[Group], text: str, what: str) -> Group:
+    """The group of a text: values in order or by name, between colons, after its name."""
+    name, values = place_of(text)
+    options, given = options_of(kind), dict[str, object]()
+    known = list(options)
+    for place, value in enumerate(values):
+        key, equals, rest = value.partition("=")
+        rule = f"need {':'.join([name, *known])}, or some of these by name, as rate=0.1"
+        require(bool(equals) or place < len(known), what, text, rule)
+        key, rest = (key, rest) if equals else (known[place], value)
+        require(key in options and key not in given, what, text, rule)
+        given[key] = rest.split(",") if options[key].is_list else rest
+    try:
+        return kind(**given)
+    except BadInput as error:
+        raise BadInput(what, text, str(error)) from error
+
+
+def is_text_of(group: Options, text: str, what: str) -> bool:
+    """Whether a text says all of a group, so that files can hold it."""
+    try:
+        return from_text(type(group), text, what) == group
+    except BadInput:
+        return False
 
 
 _ALSO_CALLED: Final[Mapping[str, str]] = {  # what other libraries say

@@ -146,8 +146,12 @@ def uniform(
     ...     uniform(0, Stream.DURATIONS, 3, 2), uniform(0, Stream.DURATIONS, 5, 2)]
     array([ True,  True])
     """
-    high = bits(seed, stream, client, index) >> np.uint64(12)
-    return np.asarray((high.astype(np.float64) + 0.5) * 2.0**-52)
+    return unit_interval(bits(seed, stream, client, index))
+
+
+def unit_interval(drawn: Bits) -> Floats:
+    """The uniform draws that these bits are."""
+    return np.asarray(((drawn >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def permutation(seed: int, stream: Stream, size: int, client: int = 0, index: int = 0) -> Ints:

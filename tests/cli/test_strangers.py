@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import favano as package
+from favano import user_classes
 from favano.errors import BadInput
-from favano.methods import registry
 from favano.records.federation import FEDERATION, INITIAL, TRACE
 from favano.records.folder import MODEL, SPEC
 from favano.records.resumption import RESUME
@@ -37,7 +37,7 @@ def stranger(favano: Program, tmp_path: Path) -> Path:
 
 def executed(folder: Path) -> bool:
     """Whether the file was executed; forgotten, so that the next time is seen."""
-    registry._load.cache_clear()
+    user_classes._load.cache_clear()
     there = (folder / "marker").exists()
     (folder / "marker").unlink(missing_ok=True)
     return there

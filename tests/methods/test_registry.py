@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 import favano.methods
+from favano import user_classes
 from favano.errors import BadInput
 from favano.methods import (
     Method,
     all_methods,
-    is_ours,
     make_method,
     method_class,
     our_methods,
     registry,
-    source_digest,
 )
 from favano.methods.fedavg import FedAvg
+from favano.user_classes import is_ours, source_digest
 from tests.methods.bound import any_method
 
 SOURCE = '''"""Half: a step half as long (Nobody 2000)."""
@@ -47,7 +47,7 @@ def clean() -> Iterator[None]:
     """What a test finds is forgotten after it."""
     modules, path = set(sys.modules), list(sys.path)
     yield
-    for cached in (our_methods, registry.installed_methods, registry._load):
+    for cached in (our_methods, registry.installed_methods, user_classes._load):
         cached.cache_clear()
     for name in set(sys.modules) - modules:
         del sys.modules[name]

@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 
 from favano.errors import BadInput
 from favano.options import option
-from favano.policies import Action, Dispatch, Policy, Polling, ReceivedUpdate, Rounds, Windowed
+from favano.policies import (
+    Action,
+    Candidates,
+    Dispatch,
+    LeastRecent,
+    Policy,
+    Polling,
+    ReceivedUpdate,
+    Rounds,
+    Selection,
+    Uniform,
+    Weighted,
+    Windowed,
+)
 from favano.schedule import Schedule, check_progress_is_known, plan
 from favano.schedule.virtual_clock import drive
 from favano.timing import ClientSpeeds, client_speeds, parse_law, two_speeds
@@ -29,19 +42,35 @@ def fleets(draw: st.DrawFn) -> ClientSpeeds:
     return ClientSpeeds(fleet.mean[order], fleet.law, fleet.streams[order])
 
 
+class LastOfAll(Selection):
+    """The largest numbers, but for a random client that was selected the fewest times."""
+
+    def select(self, clients: Candidates, size: int) -> list[int]:
+        rarest = clients.client[clients.times == clients.times.min()]
+        first = int(clients.rng.choice(rarest))
+        return [first, *(client for client in clients.client[::-1] if client != first)][:size]
+
+
 @st.composite
 def policies(draw: st.DrawFn, clients: int) -> Policy:
     """Whatever planner and virtual clock both know."""
     steps, selected = draw(st.integers(1, 6)), draw(st.integers(1, clients))
+    weights = st.lists(st.floats(0.01, 100), min_size=clients, max_size=clients).map(tuple)
+    rules = [st.just(Uniform()), st.just(LeastRecent()), st.just(LastOfAll())]
+    rule = draw(st.one_of(*rules, weights.map(lambda given: Weighted(weights=given))))
+    rule = rule if selected < clients else Uniform()
     match draw(st.sampled_from(["polling", "rounds", "windowed"])):
         case "polling":
             waiting = draw(st.sampled_from([4.0, 0.7, 11.3]))
-            return Polling(selected=selected, local_steps=steps, waiting_time=waiting)
+            return Polling(
+                selected=selected, selection=rule, local_steps=steps, waiting_time=waiting
+            )
         case "windowed":
             return Windowed(period=draw(st.sampled_from([1.0, 7.0, 3.3, 20.0])), local_steps=steps)
     wait_for = draw(st.none() | st.integers(1, selected))
     return Rounds(
         selected=selected,
+        selection=rule,
         local_steps=steps,
         interaction_time=draw(st.sampled_from([0.0, 3.0, 0.7])),
         wait_for=wait_for,
@@ -77,7 +106,7 @@ def test_planners_and_the_virtual_clock_agree(
     np.testing.assert_allclose(driven.begin[:jobs], planned.begin[:jobs], rtol=1e-9)
 
 
-class LeastRecent(Policy):
+class Turns(Policy):
     """Every `period`, the s present clients that were asked longest ago."""
 
     selected: int = option(2, "clients per tick", symbol="s")
@@ -113,7 +142,7 @@ class LeastRecent(Policy):
 def test_a_policy_that_nobody_here_wrote_is_planned() -> None:
     """Four clients of two steps of 2 each: pairs take turns, and answer by the next tick."""
     fleet = client_speeds(np.full(4, 2.0), parse_law("deterministic"))
-    schedule = plan(LeastRecent(local_steps=2), fleet, horizon=28, seed=0)
+    schedule = plan(Turns(local_steps=2), fleet, horizon=28, seed=0)
     assert schedule.time.tolist() == [14.0, 21.0, 28.0]
     assert [set(pair) for pair in schedule.client[:6].reshape(3, 2).tolist()] == [
         {0, 1},
@@ -126,21 +155,21 @@ def test_a_policy_that_nobody_here_wrote_is_planned() -> None:
 
 
 def test_a_policy_is_as_it_was_after_it_was_driven() -> None:
-    policy = LeastRecent(selected=3)
+    policy = Turns(selected=3)
     first = plan(policy, two_speeds(9), horizon=200, seed=0)
     again = plan(policy, two_speeds(9), horizon=200, seed=0)
     assert vars(policy) == {"local_steps": 20, "selected": 3, "period": 7.0}
     assert first.client.tolist() == again.client.tolist()
-    assert policy == LeastRecent(selected=3) != LeastRecent(selected=4)
+    assert policy == Turns(selected=3) != Turns(selected=4)
 
 
 def test_options_of_a_policy_do_not_change() -> None:
-    policy = LeastRecent()
+    policy = Turns()
     with pytest.raises(AttributeError, match="selected is an option: it cannot change"):
         policy.selected = 3  # type: ignore[misc]
 
 
-class Scripted(LeastRecent):
+class Scripted(Turns):
     """Acts as it is told to."""
 
     def act(self, now: float) -> Action | None:
@@ -150,17 +179,17 @@ class Scripted(LeastRecent):
         return WAKES(self)
 
 
-def first(*dispatches: Dispatch) -> Callable[[LeastRecent, float], object]:
+def first(*dispatches: Dispatch) -> Callable[[Turns, float], object]:
     """Dispatch once."""
 
-    def act(policy: LeastRecent, now: float) -> object:
+    def act(policy: Turns, now: float) -> object:
         policy.tick += 1
         return Action(dispatch=dispatches) if policy.tick == 2 else None
 
     return act
 
 
-def twice(policy: LeastRecent, now: float) -> object:
+def twice(policy: Turns, now: float) -> object:
     """Use an update twice, one time after the other."""
     policy.tick += 1
     if policy.tick == 2:
@@ -168,7 +197,7 @@ def twice(policy: LeastRecent, now: float) -> object:
     return Action(use=policy.here[:1]) if policy.here else None
 
 
-NONSENSE: dict[str, tuple[Callable[[LeastRecent, float], object], float, str]] = {
+NONSENSE: dict[str, tuple[Callable[[Turns, float], object], float, str]] = {
     "an absent client": (first(Dispatch(7)), inf, "dispatches client 7, which is not there"),
     "a busy client": (
         lambda policy, now: Action(dispatch=[Dispatch(0)]),
@@ -207,14 +236,14 @@ def test_nonsense_gets_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) 
         plan(Scripted(), two_speeds(3), horizon=100, seed=0)
 
 
-ACT: Callable[[LeastRecent, float], object] = first()
-WAKES: Callable[[LeastRecent], float] = LeastRecent.wakes
+ACT: Callable[[Turns, float], object] = first()
+WAKES: Callable[[Turns], float] = Turns.wakes
 
 
 def test_steps_of_a_job_are_those_of_its_dispatch() -> None:
-    class Growing(LeastRecent):
+    class Growing(Turns):
         def act(self, now: float) -> Action | None:
-            action = LeastRecent.act(self, now)
+            action = Turns.act(self, now)
             if action is None:
                 return None
             jobs = [Dispatch(job.client, inf, min(self.tick, 5)) for job in action.dispatch]
@@ -230,5 +259,5 @@ def test_steps_of_a_job_are_those_of_its_dispatch() -> None:
 
 def test_progress_under_a_policy_of_ones_own_is_refused() -> None:
     """How its jobs are cut is not in the schedule."""
-    with pytest.raises(BadInput, match="policy=LeastRecent: the steps of a job under way are not"):
-        check_progress_is_known(LeastRecent(), two_speeds(3))
+    with pytest.raises(BadInput, match="policy=Turns: the steps of a job under way are not"):
+        check_progress_is_known(Turns(), two_speeds(3))

@@ -18,9 +18,10 @@ from favano.code_digest import file_digest
 from favano.errors import require
 from favano.methods import AnyMethod, all_methods, file_of, method_class
 from favano.methods.clock import ServerClock
-from favano.options import Option, options_of
+from favano.options import Option, options_of, place_of
 from favano.planning.comparison import keys_for, read_keys
 from favano.planning.planned import OPEN_KEYS
+from favano.policies.selection_names import KEY as SELECTION
 from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients
 from favano.specification.config import SERVER, read_config
@@ -28,7 +29,6 @@ from favano.specification.config import Config as ConfigFile
 from favano.specification.federation_keys import simulated_keys
 from favano.specification.presets import check_named
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
-from favano.transforms.registry import place_of
 
 Values = dict[str, object]
 
@@ -87,7 +87,7 @@ class SpecCommand(TyperCommand):
         """Find the methods first, since their options are flags."""
         named = _named(args) or {"favano": None}
         kinds = [method_class(name) for name in named]
-        _say_executed({**named, **_named_transforms(args)})
+        _say_executed({**named, **_named_parts(args)})
         for kind in kinds:
             self._need_free_flags(ctx, kind)
         options = {name: option for kind in kinds for name, option in options_of(kind).items()}
@@ -249,11 +249,14 @@ def _named(args: Sequence[str]) -> dict[str, Path | None]:
     return {name: None if name in asked else by_file[name] for name in names}
 
 
-def _named_transforms(args: Sequence[str]) -> dict[str, Path | None]:
-    """The server transforms that files on a command line name, with the file."""
-    chains = ((path, table.get(SERVER)) for path, table in _tables(args))
-    listed = ((path, chain) for path, chain in chains if isinstance(chain, list))
-    return {place_of(str(text))[0]: path for path, chain in listed for text in chain}
+def _named_parts(args: Sequence[str]) -> dict[str, Path | None]:
+    """The server transforms and selections that files on a command line name, with the file."""
+    listed = []
+    for path, table in _tables(args):
+        chain = table.get(SERVER)
+        parts = [*(chain if isinstance(chain, list) else ()), table.get(SELECTION, "")]
+        listed += [(place_of(str(text))[0], path) for text in parts]
+    return dict(listed)
 
 
 def _tables(args: Sequence[str]) -> list[tuple[Path, Values]]:

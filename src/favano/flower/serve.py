@@ -86,6 +86,7 @@ def strategy_of(
         spec.method,
         clients=required(spec.fleet.clients),
         selected=required(spec.clock.selected),
+        selection=spec.clock.selection,
         local_steps=required(spec.training.local_steps),
         learning_rate=required(spec.training.learning_rate),
         local=LocalTraining(required(problem.batch_size), problem.batch_order, spec.training),

@@ -38,8 +38,10 @@ from favano.flower.signed_calls import signer_of
 from favano.methods import AnyMethod, State, source_digest
 from favano.methods.context import federation
 from favano.methods.weights import measured
-from favano.policies import Polling, Rounds
+from favano.planning.planned import policy_keys
+from favano.policies import Polling, Rounds, Uniform
 from favano.policies.policy import check_selected
+from favano.policies.selection_names import ASelection, as_selection
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
 from favano.run.folder_lock import folder_lock
@@ -96,11 +98,12 @@ class AsyncStrategy:
         local: how clients train; a schedule of their rates follows their own steps, or the seconds
             since the server began.
         selected: clients per tick or round, s; all of them by default.
+        selection: which clients, by a rule such as `favano.LeastRecent()`.
         tick: seconds between two ticks, for methods that poll.
         deadline: seconds that a round lasts at most, for methods with rounds.
         grace: seconds that a tick waits for client updates that are due.
         seed: of all draws.
-        samples: of each client, for methods that weigh by them.
+        samples: of each client, for methods that weigh by them and rules that select by them.
         step_seconds: mean duration of a step, until it is measured.
         lost_seconds: time per contact in which a client cannot train, until it is measured.
         server: transforms of client deltas and of the server's step, in order, such as
@@ -126,6 +129,7 @@ class AsyncStrategy:
     learning_rate: float
     local: LocalTraining
     selected: int | None = None
+    selection: ASelection = "uniform"
     tick: float | None = None
     deadline: float | None = None
     grace: float = 0.0
@@ -166,6 +170,9 @@ class AsyncStrategy:
         rule = f"requires a method that polls, not {self.method.name}"
         require(polls or self.tick is None, "tick", self.tick, rule)
         require(polls or not self.grace, "grace", self.grace, rule)
+        rule = f"has no effect with {self.method.name} and its options; remove it"
+        read = self.bound.context.selection == Uniform() or "selection" in policy_keys(self.bound)
+        require(read, "selection", self.selection, rule)
         rule = f"requires a method with rounds, not {self.method.name}"
         require(rounds or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
@@ -335,6 +342,7 @@ class AsyncStrategy:
             self.clients,
             local_steps=self.local_steps,
             selected=selected,
+            selection=as_selection(self.selection),
             tick=self.tick,
             deadline=self.deadline,
             step_seconds=self.step_seconds,
@@ -413,7 +421,7 @@ class AsyncStrategy:
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",
-            "policy": str(self.bound.policy()),
+            "policy": f"{self.bound.policy()}{source_digest(self.bound.context.selection) or ''}",
             "server": " ".join(f"{made} {source_digest(made)}" for made in self.chain),
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),

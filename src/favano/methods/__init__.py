@@ -7,15 +7,12 @@ from favano.methods.registry import (
     AnyMethod,
     all_methods,
     as_method,
-    file_of,
     foreign_option,
-    is_ours,
     make_method,
     method_class,
-    only_trusted,
     our_methods,
-    source_digest,
 )
+from favano.user_classes import file_of, is_ours, only_trusted, source_digest
 
 __all__ = [
     "AMethod",

@@ -7,8 +7,9 @@ from inspect import cleandoc
 from textwrap import fill, indent
 
 from favano.methods.method import Method
-from favano.methods.registry import AnyMethod, is_ours
+from favano.methods.registry import AnyMethod
 from favano.options import Option, options_of
+from favano.user_classes import is_ours
 
 _WRONG = "Limitations:"
 _WIDTH = 96

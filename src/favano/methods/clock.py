@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from favano.errors import require
 from favano.options import Count, Options, PositiveTime, Time, option
-from favano.policies import AtDeadline, Interruption, RoundTime, StepCount
+from favano.policies import AtDeadline, Interruption, RoundTime, StepCount, Uniform
+from favano.policies.selection_names import GivenSelection
 
 
 class ServerClock(Options):
@@ -12,6 +13,9 @@ class ServerClock(Options):
 
     selected: Count | None = option(
         None, "clients contacted per server step", otherwise="by data set", symbol="s"
+    )
+    selection: GivenSelection = option(
+        Uniform(), "which clients: uniform, weighted:3,1, samples, least-recent or file.py:Name"
     )
     waiting_time: Time = option(4.0, "time between two communications", symbol="V")
     interaction_time: Time = option(3.0, "time of a communication", symbol="I")

@@ -11,9 +11,19 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import ServerClock
-from favano.policies import Buffered, HandOut, Latency, Polling, Rounds, StepsPerJob
+from favano.policies import (
+    Buffered,
+    HandOut,
+    Latency,
+    Polling,
+    Rounds,
+    Selection,
+    StepsPerJob,
+    Uniform,
+    Weighted,
+)
 from favano.timing import ClientSpeeds, Exponential, client_speeds
-from favano.types import Floats
+from favano.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,9 @@ class Context:
     def samples(self) -> Floats:
         """Training samples of each client, (n,)."""
         if self.count_samples is None:
-            rule = "needs the data, to know how many samples each client has"
-            raise BadInput("sample_weights", True, rule)
+            key = "selection" if self.clock.selection.uses_samples else "sample_weights"
+            value = getattr(self.clock, key, True)
+            raise BadInput(key, value, "needs the data, to know how many samples each client has")
         return self.count_samples()
 
     @property
@@ -70,11 +81,23 @@ class Context:
     def _shares(self) -> dict[bool, Floats]:
         return {}
 
+    @cached_property
+    def selection(self) -> Selection:
+        """The rule by which policies select clients, with what it has to know of each client."""
+        rule, streams = self.clock.selection, self.fleet.streams
+        if rule.uses_samples:
+            rule = replace(rule, samples=_by_stream(self.samples, streams))
+        if isinstance(rule, Weighted):
+            weights = per_client("selection", rule.weights, self.fleet)
+            rule = replace(rule, weights=_by_stream(weights, streams))
+        return rule
+
     def polling(self) -> Polling:
-        """Ask s random clients for what they have, whenever the clock says so."""
+        """Ask s clients for what they have, whenever the clock says so."""
         clock = self.clock
         return Polling(
             selected=self.selected,
+            selection=self.selection,
             local_steps=self.local_steps,
             waiting_time=clock.waiting_time,
             interaction_time=clock.interaction_time,
@@ -87,10 +110,11 @@ class Context:
         )
 
     def rounds(self, *, selected: int | None = None, wait_for: int | None = None) -> Rounds:
-        """Rounds of s random clients; the server waits for all of them, or for the first few."""
+        """Rounds of s clients; the server waits for all of them, or for the first few."""
         clock = self.clock
         return Rounds(
             selected=self.selected if selected is None else selected,
+            selection=self.selection if selected is None else Uniform(),
             local_steps=self.local_steps,
             interaction_time=clock.interaction_time,
             wait_for=wait_for,
@@ -117,6 +141,7 @@ class Context:
             buffer=buffer,
             local_steps=self.local_steps if local_steps is None else local_steps,
             hand_out=hand_out,
+            selection=self.selection if hand_out == "idle" else Uniform(),
             concurrency=concurrency,
             interaction_time=self.clock.interaction_time,
             latency=latency,
@@ -126,11 +151,30 @@ class Context:
         )
 
 
+def per_client(name: str, given: Sequence[float], fleet: ClientSpeeds) -> Floats:
+    """Numbers of all clients, (n,), from one for all, by speed class (fast first) or by client."""
+    group = {1: np.zeros(fleet.clients, int), int(fleet.groups.max()) + 1: fleet.groups}
+    group[fleet.clients] = np.arange(fleet.clients)
+    sizes = ", ".join(str(size) for size in sorted(group))
+    rule = f"need {sizes} numbers, found {len(given)}"
+    require(len(given) in group, name, list(given), rule)
+    each: Floats = np.array(given, dtype=np.float64)[group[len(given)]]
+    return each
+
+
+def _by_stream(values: Floats, streams: Ints) -> tuple[float, ...]:
+    """Numbers of clients by their streams, by which policies know them."""
+    ordered = np.zeros(int(streams.max()) + 1)
+    ordered[streams] = values
+    return tuple(ordered.tolist())
+
+
 def federation(
     clients: int,
     *,
     local_steps: int,
     selected: int,
+    selection: Selection | None = None,
     tick: float | None = None,
     deadline: float | None = None,
     step_seconds: float = 1.0,
@@ -143,13 +187,14 @@ def federation(
         clients: places n.
         local_steps: K.
         selected: clients per tick or round, s.
+        selection: which clients; by default random ones.
         tick: seconds between two ticks.
         deadline: seconds that a round lasts at most.
         step_seconds: a guess of the mean duration of a step.
         samples: of each client, if known.
         accumulation: how the gradients of a job add up; by default as in plain SGD.
     """
-    clock = ServerClock(selected=selected, interaction_time=0.0)
+    clock = ServerClock(selected=selected, selection=selection or Uniform(), interaction_time=0.0)
     if deadline is not None:  # clients stop by then, and what they have is used if it comes in time
         clock = replace(clock, deadline=deadline, at_deadline="take")
     if tick is not None:

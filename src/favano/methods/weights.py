@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from favano.errors import BadInput, require
+from favano.methods.context import per_client
 from favano.methods.method import Expected, Method, State
 from favano.policies import Polling
 from favano.schedule import plan
@@ -115,13 +116,7 @@ def step_weights(
 
 
 def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: ClientSpeeds) -> KnownSteps:
-    numbers = np.array(given)
-    by_group = {1: np.zeros(fleet.clients, int), int(fleet.groups.max()) + 1: fleet.groups}
-    by_group[fleet.clients] = np.arange(fleet.clients)
-    sizes = ", ".join(str(size) for size in sorted(by_group))
-    text = f"need {sizes} numbers, found {len(numbers)}"
-    require(len(numbers) in by_group, "given_weights", list(given), text)
-    each = numbers[by_group[len(numbers)]]
+    each = per_client("given_weights", given, fleet)
     ones = np.ones(fleet.clients)
     return KnownSteps(each, ones) if rule == "stochastic" else KnownSteps(ones, each)
 

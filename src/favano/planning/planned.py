@@ -20,7 +20,7 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.policies import Polling, StepsPerJob
+from favano.policies import LeastRecent, Polling, StepsPerJob, Uniform
 from favano.preflight.method import check_method
 from favano.schedule import Schedule, Timeline, VirtualClock, plan
 from favano.specification.presets import chosen_keys
@@ -29,7 +29,7 @@ from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_spee
 from favano.types import Floats
 
 # Keys that methods read or not, as their options are.
-OPEN_KEYS: Final = frozenset({"selected", "local_steps", "local_epochs"})
+OPEN_KEYS: Final = frozenset({"selected", "selection", "local_steps", "local_epochs"})
 # Schedules that are in use.
 _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
@@ -127,6 +127,8 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
 
 def check_plan(spec: Spec) -> None:
     """Refuse what can be refused without data, by planning one seed."""
+    if spec.clock.selection.uses_samples:  # which only the data tell
+        spec = replace(spec, clock=replace(spec.clock, selection=Uniform()))
     epochs = spec.training.local_epochs
     if epochs is None:
         plan_seed(spec, spec.run.seed)
@@ -224,7 +226,7 @@ def _check_keys(spec: Spec, method: AnyMethod) -> None:
     """Refuse keys that the method's policy does not depend on."""
     read = policy_keys(method)
     for key, value in chosen_keys(spec).items():
-        if key in options_of(ServerClock) and key != "selected":
+        if key in options_of(ServerClock) and key not in OPEN_KEYS:
             owner = "polls" if key in Polling.__dataclass_fields__ else "rounds"
             rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
             require(key in read, key, value, rule)
@@ -251,9 +253,11 @@ def _check_one_step(spec: Spec, longest: int) -> None:
 def policy_keys(method: AnyMethod) -> set[str]:
     """Keys of the clock, and those of K, that the policy of a bound method depends on."""
     policy, context = method.policy(), method.context
-    more = replace(context.clock, selected=context.selected + 1)
+    clock, given = context.clock, context.clock.selection
+    other_rule = LeastRecent() if given == Uniform() else Uniform()
     others = {
-        ("selected",): replace(context, clock=more),
+        ("selected",): replace(context, clock=replace(clock, selected=context.selected + 1)),
+        ("selection",): replace(context, clock=replace(clock, selection=other_rule)),
         ("local_steps", "local_epochs"): replace(context, local_steps=context.longest_job + 1),
     }
     read = {key for keys, other in others.items() if _differs(method, other) for key in keys}

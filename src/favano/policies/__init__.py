@@ -17,4 +17,11 @@ from favano.policies.polling import StepCount as StepCount
 from favano.policies.rounds import AtDeadline as AtDeadline
 from favano.policies.rounds import Rounds as Rounds
 from favano.policies.rounds import RoundTime as RoundTime
+from favano.policies.selection import Candidates as Candidates
+from favano.policies.selection import Selection as Selection
+from favano.policies.selection import Selector as Selector
+from favano.policies.selection_rules import BySamples as BySamples
+from favano.policies.selection_rules import LeastRecent as LeastRecent
+from favano.policies.selection_rules import Uniform as Uniform
+from favano.policies.selection_rules import Weighted as Weighted
 from favano.policies.windowed import Windowed as Windowed

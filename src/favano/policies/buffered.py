@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Literal
 
-import numpy as np
-
 from favano.errors import require
 from favano.options import option
 from favano.policies.policy import (
@@ -20,8 +18,9 @@ from favano.policies.policy import (
     check_time,
     check_work,
     drawn_place,
-    drawn_subsets,
 )
+from favano.policies.selection import Selection, Selector
+from favano.policies.selection_rules import Uniform
 
 HandOut = Literal["flush", "arrival", "idle", "uniform"]
 Latency = Literal["client", "server", "none"]
@@ -31,14 +30,15 @@ class Buffered(Policy):
     """The server updates when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
 
     `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
-    each contributor at its own arrival (`arrival`), a random idle client (`idle`), or any random
-    client, which queues the job if it is busy (`uniform`). `latency` says who spends the
-    interaction time, which simulations alone have: the server at a flush, or the client at each
-    job.
+    each contributor at its own arrival (`arrival`), an idle client by the rule of `selection`, by
+    default a random one (`idle`), or any random client, which queues the job if it is busy
+    (`uniform`). `latency` says who spends the interaction time, which simulations alone have: the
+    server at a flush, or the client at each job.
     """
 
     buffer: int = option(10, "client updates per server step", symbol="Z")
     hand_out: HandOut = option("flush", "who gets the next job")
+    selection: Selection = option(Uniform(), "idle: which of the idle clients")
     concurrency: int | None = option(None, "clients at work at the same time", otherwise="all")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     latency: Latency = option("server", "who spends the interaction time")
@@ -52,6 +52,9 @@ class Buffered(Policy):
         check_time("interaction_time", self.interaction_time)
         if self.concurrency is not None:
             require(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
+        rule = "requires hand_out=idle, where the server chooses who works next"
+        chosen = self.hand_out == "idle" or self.selection == Uniform()
+        require(chosen, "selection", self.selection, rule)
         if self.max_staleness is not None:
             require(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
 
@@ -77,7 +80,8 @@ class Buffered(Policy):
         return self.interaction_time if self.latency == "client" else 0.0
 
     def start(self, seed: int) -> None:
-        self._seed = seed
+        self._seed, self._selector = seed, Selector(self.selection, seed)
+        self._draws_alike = self.selection == Uniform()
         self._present: list[int] = []  # in order
         self._is_present: set[int] = set()
         self._new: list[int] = []
@@ -138,7 +142,9 @@ class Buffered(Policy):
         busy = len(self._at_work) + len(self._here)  # whose update is here keeps its place
         free = len(self._new) if self.concurrency is None else max(0, self.concurrency - busy)
         size = min(free, len(self._new))
-        (order,) = drawn_subsets(self._seed, self._new, size, np.array([0]))
+        if self._draws_alike:  # all newcomers' draws are of one round
+            self._selector.round = 0
+        order = self._selector.select(self._new, size)
         self._add_idle(sorted(set(self._new) - set(order)))
         self._new = []
         self._open_places = max(0, self._open_places - len(order))
@@ -189,15 +195,23 @@ class Buffered(Policy):
                 self._idle.append(client)
 
     def _fill(self) -> list[Dispatch]:
-        """Idle clients, drawn at random, take the open places."""
-        clients, idle = [], self._idle
-        while self._open_places and idle:
-            place = self._draw(len(idle))
-            idle[place], idle[-1] = idle[-1], idle[place]
-            clients.append(idle.pop())
-            self._is_idle.discard(clients[-1])
-            self._open_places -= 1
+        """Idle clients take the open places."""
+        size = min(self._open_places, len(self._idle))
+        self._open_places -= size
+        if self._draws_alike:
+            return self._dispatch([self._drawn_idle() for _ in range(size)])
+        clients = self._selector.select(self._idle, size) if size else []
+        self._is_idle.difference_update(clients)
+        self._idle = [client for client in self._idle if client in self._is_idle]
         return self._dispatch(clients)
+
+    def _drawn_idle(self) -> int:
+        """A random idle client, who is idle no longer."""
+        idle = self._idle
+        place = self._draw(len(idle))
+        idle[place], idle[-1] = idle[-1], idle[place]
+        self._is_idle.discard(idle[-1])
+        return idle.pop()
 
     def _dispatch(self, clients: Iterable[int]) -> list[Dispatch]:
         self._at_work.update(clients)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import FrozenInstanceError, replace
 from math import inf, nan
 from typing import NamedTuple, NoReturn, Self, TypeAlias
 
-import numpy as np
-
 from favano.errors import BadInput, require
 from favano.options import Options, option
-from favano.rng import Stream, bits, word
-from favano.types import Ints
+from favano.rng import Stream, word
 
 VALUES = ("loss", "delta_norm", "server_distance")  # of client updates, that policies may see
 _SERVER = 2**40  # the server's own stream among those of the clients
@@ -184,20 +181,6 @@ class Policy(Options, ABC):
 
 def _of(client: int, steps: StepsPerJob) -> int:
     return steps if isinstance(steps, int) else steps[client]
-
-
-def drawn_subsets(seed: int, clients: Iterable[int], size: int, rounds: Ints) -> list[list[int]]:
-    """Uniform subsets of these clients without repetition, one per round, in order.
-
-    Each client draws a key for the round, and the `size` smallest are taken.
-    """
-    present = np.array(sorted(clients), dtype=np.int64)
-    if size == len(present):
-        return [present.tolist() for _ in rounds]
-    keys = bits(seed, Stream.SELECTION, present, rounds[:, None])
-    chosen = np.sort(np.argsort(keys, axis=1, kind="stable")[:, :size], axis=1)
-    drawn: list[list[int]] = present[chosen].tolist()
-    return drawn
 
 
 def drawn_place(seed: int, index: int, size: int) -> int:

@@ -1,4 +1,4 @@
-"""Polling: every period the server asks s random clients for what they have."""
+"""Polling: every period the server asks s clients for what they have."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from favano.policies.policy import (
     ReceivedUpdate,
     check_time,
     check_work,
-    drawn_subsets,
 )
+from favano.policies.selection import Selection, Selector
+from favano.policies.selection_rules import Uniform
 from favano.types import Floats, Ints
 
 Interruption = Literal["redraw", "resume", "keep"]
@@ -26,11 +27,11 @@ _TICKS = 256  # whose subsets are drawn at once
 
 
 class Polling(Policy):
-    """Every `period` the server asks s random clients for their progress (FAVANO, QuAFL).
+    """Every `period` the server asks s clients for their progress (FAVANO, QuAFL).
 
-    A client works from contact to contact, for K steps at most. Since the draw of a tick does not
-    depend on what clients do, the next tick that draws a client is known when it gets the model:
-    the job has an appointment. When clients join or leave, ticks to come are drawn anew;
+    A client works from contact to contact, for K steps at most. Since the selection of a tick does
+    not depend on what clients do, the next tick that selects a client is known when it gets the
+    model: the job has an appointment. When clients join or leave, ticks to come are drawn anew;
     appointments that clients know of stand. Who is late is waited for until `grace` has passed,
     and is then due at the next tick.
 
@@ -39,6 +40,7 @@ class Polling(Policy):
     """
 
     selected: int = option(20, "clients asked per tick", symbol="s")
+    selection: Selection = option(Uniform(), "which clients a tick asks")
     waiting_time: float = option(4.0, "time between two interactions", symbol="V")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     interruption: Interruption = option("redraw", "the step under way at a contact")
@@ -68,7 +70,8 @@ class Polling(Policy):
         return np.maximum(gap * self.period - idle, 0.0)
 
     def start(self, seed: int) -> None:
-        self._seed = seed
+        # As of the first tick in `_draws`, and as of the one after the last.
+        self._past, self._ahead = Selector(self.selection, seed), Selector(self.selection, seed)
         self._tick = 0  # the next one
         self._present: set[int] = set()
         self._new: list[int] = []  # clients without a model
@@ -77,17 +80,17 @@ class Polling(Policy):
         self._drawn_from, self._draws = 0, list[set[int]]()
 
     def join(self, client: int, now: float) -> None:
+        self._forget_draws()
         self._present.add(client)
         if client not in self._here:  # else it is dispatched when its update is used
             self._new.append(client)
-        self._draws = []
 
     def leave(self, client: int, now: float) -> None:
+        self._forget_draws()
         self._present.discard(client)
         if client not in self._here:
             self._due.pop(client, None)
         self._new = [other for other in self._new if other != client]
-        self._draws = []
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._here[update.client] = update
@@ -136,10 +139,25 @@ class Polling(Policy):
 
     def _subset(self, tick: int) -> set[int]:
         if not self._drawn_from <= tick < self._drawn_from + len(self._draws):
-            if self._draws:  # go on after them, and forget those that are past
-                del self._draws[: self._tick - self._drawn_from]
-            self._drawn_from = self._tick
-            first, size = self._tick + len(self._draws), min(self.selected, len(self._present))
-            ticks = np.arange(first, first + _TICKS)
-            self._draws += map(set, drawn_subsets(self._seed, self._present, size, ticks))
+            if not self._draws:
+                self._drawn_from = self._past.round = self._tick
+                self._ahead = self._past.copy()
+            self._forget_past()
+            size = min(self.selected, len(self._present))
+            drawn = self._ahead.select_ahead(self._present, size, _TICKS)
+            self._draws += map(set, drawn.tolist())
         return self._draws[tick - self._drawn_from]
+
+    def _forget_past(self) -> None:
+        """Of ticks that are past, only what they say about ticks to come is kept."""
+        passed = self._tick - self._drawn_from
+        for drawn in self._draws[:passed]:
+            self._past.note(sorted(drawn))
+        del self._draws[:passed]
+        self._drawn_from = self._tick
+
+    def _forget_draws(self) -> None:
+        """Ticks to come are drawn anew, since there are other clients."""
+        if self._draws:
+            self._forget_past()
+            self._draws = []

@@ -1,11 +1,9 @@
-"""Rounds: random clients begin from the new model, and the server waits for them."""
+"""Rounds: some clients begin from the new model, and the server waits for them."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import Literal
-
-import numpy as np
 
 from favano.errors import require
 from favano.options import option
@@ -16,21 +14,23 @@ from favano.policies.policy import (
     ReceivedUpdate,
     check_time,
     check_work,
-    drawn_subsets,
 )
+from favano.policies.selection import Selection, Selector
+from favano.policies.selection_rules import Uniform
 
 RoundTime = Literal["sum", "one-draw", "mean"]
 AtDeadline = Literal["drop", "take"]
 
 
 class Rounds(Policy):
-    """Rounds: s random clients start from the new model, the server waits for `wait_for` of them.
+    """Rounds: s clients start from the new model, and the server waits for `wait_for` of them.
 
     FedAvg waits for all. `selected = n` and `wait_for = Z` is FedBuff in mode `reset`. `round_time`
     and `drop_last` are readings of the simulated clock: `schedule/rounds.py` knows them.
     """
 
     selected: int = option(20, "clients per round", symbol="s")
+    selection: Selection = option(Uniform(), "which clients a round asks")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     wait_for: int | None = option(None, "client updates that a round waits for", otherwise="all")
     deadline: float | None = option(None, "longest wait for clients", otherwise="none")
@@ -53,7 +53,7 @@ class Rounds(Policy):
         return self.interaction_time
 
     def start(self, seed: int) -> None:
-        self._seed = seed
+        self._selector = Selector(self.selection, seed)
         self._present: set[int] = set()
         self._round, self._version = -1, -1
         self._end = inf  # the deadline of this round
@@ -102,7 +102,7 @@ class Rounds(Policy):
     def _new_round(self, begin: float) -> list[Dispatch]:
         self._round += 1
         size = min(self.selected, len(self._present))
-        (chosen,) = drawn_subsets(self._seed, self._present, size, np.array([self._round]))
+        chosen = self._selector.select(self._present, size)
         self._awaited, self._wanted = set(chosen), min(self.wait_for or size, size)
         self._end = inf if self.deadline is None else begin + self.deadline
         return [Dispatch(client, self._end) for client in chosen]

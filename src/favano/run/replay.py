@@ -157,6 +157,7 @@ def replayed(
             required(spec.fleet.clients),
             local_steps=steps_of(spec),
             selected=required(spec.clock.selected),
+            selection=spec.clock.selection,
             tick=record.tick,
             deadline=spec.clock.deadline,
             step_seconds=record.step_seconds,

@@ -13,6 +13,10 @@ import torch
 from favano.errors import require
 from favano.methods import AnyMethod, all_methods, file_of, method_class
 from favano.methods.favano import Favano
+from favano.options import from_text, place_of
+from favano.policies import Selection, Uniform
+from favano.policies.selection_names import KEY as SELECTION
+from favano.policies.selection_names import OURS as OUR_SELECTIONS
 from favano.records import Row, RunRecord, read_file, rows_by_seed
 from favano.records.chain import running_digests
 from favano.records.folder import (
@@ -33,7 +37,7 @@ from favano.specification.history_start import history_start
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 from favano.transforms import AnyTransform, parse_transform
-from favano.transforms.registry import OURS, place_of
+from favano.transforms.registry import OURS
 
 
 class OwnClasses(NamedTuple):
@@ -41,11 +45,15 @@ class OwnClasses(NamedTuple):
 
     methods: Mapping[str, type[AnyMethod]] = {}
     transforms: Mapping[str, type[AnyTransform]] = {}
+    selections: Mapping[str, type[Selection]] = {}
 
 
 NO_CLASSES = OwnClasses()
 _ALL_FILES = "need all files of a result as they were written"
-_FROM_PYTHON = "verify it from Python: favano.verify(folder, problem, methods=[...], server=[...])"
+_FROM_PYTHON = (
+    "verify it from Python: favano.verify(folder, problem, methods=[...], server=[...], "
+    "selection=...)"
+)
 
 
 @dataclass(frozen=True)
@@ -147,15 +155,20 @@ def _spec_of(result: Result, own: OwnClasses, execute: bool) -> Spec | None:
     texts = [str(text) for text in chain] if isinstance(chain, list) else []
     ours = {**OURS, **own.transforms}
     foreign = [place for place, _ in map(place_of, texts) if place not in ours]
+    selection = str(keys.get(SELECTION, Uniform.name))
+    rules, (rule_name, _) = {**OUR_SELECTIONS, **own.selections}, place_of(selection)
+    foreign += [rule_name] if rule_name not in rules else []
     if not execute and (kind is None or foreign):
         return None
     rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
     require(kind is not None or file_of(name) is not None, "folder", result.folder, rule)
     for place in foreign:
-        rule = f"was made with a server transform of its own, {place}; {_FROM_PYTHON}"
+        rule = f"was made with a class of its own, {place}; {_FROM_PYTHON}"
         require(file_of(place) is not None, "folder", result.folder, rule)
     if texts:
         keys[SERVER] = [parse_transform(text, own.transforms) for text in texts]
+    if rule_name in own.selections:
+        keys[SELECTION] = from_text(own.selections[rule_name], selection, SELECTION)
     return resolve(make_spec(keys, kind or method_class(name)))
 
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from favano import __version__
 from favano.errors import require
 from favano.methods import AMethod, as_method, only_trusted
+from favano.policies.selection_names import ASelection, as_selection
 from favano.records import CostRecord, Row, as_path
 from favano.records.folder import BOUND, MODEL, PARTICIPATION, SPEC, SUMMARY
 from favano.results.digest_check import row_name, start_unknown
@@ -61,6 +62,7 @@ def verify(
     *,
     methods: Sequence[AMethod] = (),
     server: Sequence[ATransform] = (),
+    selection: ASelection | None = None,
     trust: Sequence[Path | str] | Path | str = (),
     chain_only: bool = False,
     from_checkpoints: bool = False,
@@ -78,6 +80,7 @@ def verify(
         problem: of the runs, if they had a network, data or metrics of their own.
         methods: of the runs, if they were classes in Python.
         server: transforms of the runs, if they were.
+        selection: rule of the runs, if it was.
         trust: files of methods that may be executed, if the result names them.
         chain_only: only check the files against each other; nothing is executed.
         from_checkpoints: repeat only what follows the oldest checkpoints that are there.
@@ -92,6 +95,7 @@ def verify(
     own = OwnClasses(
         {name: type(own) for own in made for name in (own.name, own.import_path) if name},
         {made.name: type(made) for made in map(as_transform, server)},
+        {} if selection is None else {(rule := as_selection(selection)).name: type(rule)},
     )
     path = as_path("folder", folder)
     with only_trusted(as_path("trust", file) for file in trusted):

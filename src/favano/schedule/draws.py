@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Policy, StepsPerJob
-from favano.rng import Stream, bits
+from favano.policies import Policy, Selector, StepsPerJob
 from favano.timing import ClientSpeeds, Trace
 from favano.timing.ties import before
 from favano.types import Floats, Ints
@@ -14,22 +13,19 @@ from favano.types import Floats, Ints
 _BLOCK = 2_000_000  # numbers drawn at once: enough to amortise NumPy, small enough for the cache
 
 
-def random_subsets(fleet: ClientSpeeds, size: int, rounds: Ints, seed: int) -> Ints:
-    """Uniform subsets without repetition, one per round: (len(rounds), size), ordered by stream.
+def selected_clients(fleet: ClientSpeeds, selector: Selector, size: int, rounds: int) -> Ints:
+    """The clients of the next rounds, (rounds, size), ordered by stream.
 
-    Each client draws a key for the round and the `size` smallest are taken, so that renumbering
-    the clients together with their streams only renumbers the subsets.
+    Rules know clients by their streams, so that renumbering the clients together with their streams
+    only renumbers what is selected.
     """
     by_stream = np.argsort(fleet.streams)
     if size == fleet.clients:
-        return np.tile(by_stream, (len(rounds), 1))
-    streams = fleet.streams[by_stream]
-    chosen = np.empty((len(rounds), size), dtype=np.int64)
-    for part in blocks(len(rounds), fleet.clients):
-        keys = bits(seed, Stream.SELECTION, streams, rounds[part, None])
-        chosen[part] = np.argpartition(keys, size - 1, axis=1)[:, :size]
-    chosen.sort(axis=1)
-    return by_stream[chosen]
+        return np.tile(by_stream, (rounds, 1))
+    streams, chosen = fleet.streams[by_stream], np.empty((rounds, size), dtype=np.int64)
+    for part in blocks(rounds, fleet.clients):
+        chosen[part] = selector.select_ahead(streams, size, len(chosen[part]))
+    return by_stream[np.searchsorted(streams, chosen)]
 
 
 def client_steps(policy: Policy, fleet: ClientSpeeds) -> Ints:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
+from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
 from favano.policies.policy import check_selected
 from favano.schedule.draws import client_steps
 from favano.schedule.polling import plan_polling
@@ -31,6 +31,9 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
     """
     if isinstance(policy, Polling | Rounds):
         check_selected(policy.selected, fleet.clients)
+        chosen = policy.selected < fleet.clients or policy.selection == Uniform()
+        rule = f"has no effect: all {fleet.clients} clients are selected; remove it"
+        require(chosen, "selection", policy.selection, rule)
     require(horizon > 0, "horizon", horizon, "need a positive time")
     shortest = _shortest_step(policy, fleet)
     rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"

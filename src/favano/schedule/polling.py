@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from favano.policies import Polling
+from favano.policies import Polling, Selector
 from favano.schedule.draws import (
     blocks,
     client_steps,
     draws_used,
-    random_subsets,
+    selected_clients,
     step_ends,
     total_before,
 )
@@ -23,7 +23,8 @@ def plan_polling(policy: Polling, fleet: ClientSpeeds, horizon: float, seed: int
     """All contacts up to the horizon, with the steps that each client has made by then."""
     selected, most = policy.selected, client_steps(policy, fleet)
     time = contact_times(policy, horizon)
-    asked = random_subsets(fleet, selected, np.arange(len(time)), seed).ravel()
+    selector = Selector(policy.selection, seed)
+    asked = selected_clients(fleet, selector, selected, len(time)).ravel()
     everyone = np.argsort(fleet.streams)  # one job per client is under way at the horizon
     client = np.concatenate([asked, everyone])
     used_by = np.concatenate(

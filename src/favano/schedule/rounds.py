@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from favano.policies import Rounds
+from favano.policies import Rounds, Selector
 from favano.rng import Stream, bits
 from favano.schedule.draws import (
     client_steps,
     draws_used,
     job_ends,
-    random_subsets,
+    selected_clients,
     step_ends,
     total_before,
 )
@@ -43,14 +43,15 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
     """
     planned: list[_Rounds] = []
     most = client_steps(policy, fleet)
+    selector = Selector(policy.selection, seed)
     jobs, place = np.zeros((2, fleet.clients), dtype=np.int64)  # jobs so far, and the next draw
     # Where a recording goes on depends on how far the client came in the round before.
     at_once, passed = 1 if isinstance(fleet.law, Trace) else _ROUNDS, 0.0
     while passed <= latest(horizon):
-        rounds = at_once * len(planned) + np.arange(at_once)
-        planned.append(_plan(policy, fleet, most, rounds, jobs, place, seed))
+        client = selected_clients(fleet, selector, policy.selected, at_once)
+        planned.append(_plan(policy, fleet, most, client, jobs, place, seed))
         passed += float(planned[-1].length.sum())
-        client = planned[-1].client.ravel()
+        client = client.ravel()
         jobs += np.bincount(client, minlength=fleet.clients)
         place += np.bincount(client, planned[-1].used.ravel(), fleet.clients).astype(np.int64)
     *columns, _, length = map(np.concatenate, zip(*planned, strict=True))
@@ -83,16 +84,9 @@ def plan_rounds(policy: Rounds, fleet: ClientSpeeds, horizon: float, seed: int) 
 
 
 def _plan(
-    policy: Rounds,
-    fleet: ClientSpeeds,
-    most: Ints,
-    rounds: Ints,
-    jobs: Ints,
-    place: Ints,
-    seed: int,
+    policy: Rounds, fleet: ClientSpeeds, most: Ints, asked: Ints, jobs: Ints, place: Ints, seed: int
 ) -> _Rounds:
-    shape = len(rounds), policy.selected
-    client = random_subsets(fleet, policy.selected, rounds, seed).ravel()
+    shape, client = asked.shape, asked.ravel()
     earlier = total_before(client, np.ones_like(client))  # jobs in this block
     number, steps = jobs[client] + earlier, most[client]
     draws = np.ones_like(steps) if policy.round_time == "one-draw" else steps
@@ -114,7 +108,7 @@ def _plan(
     worked = np.repeat(last, policy.selected)
     used = np.minimum(draws_used(fleet, ends, steps, worked), draws)
     length = last + policy.interaction_time
-    return _Rounds(client.reshape(shape), counted, made, answer, used.reshape(shape), length)
+    return _Rounds(asked, counted, made, answer, used.reshape(shape), length)
 
 
 def _step_ends(

@@ -12,7 +12,7 @@ from favano.specification.spec import PARTS, Spec
 _KEYS: Mapping[str, Collection[str]] = {
     "problem": {"dataset", "split", "model", "batch_size", "batch_order"},
     "fleet": {"clients"},
-    "clock": {"selected", "deadline"},
+    "clock": {"selected", "selection", "deadline"},
     "training": options_of(TrainingPart).keys() - {"rate_decay"},
     "run": {"seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"},
 }

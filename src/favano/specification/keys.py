@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from favano.policies.selection_names import ASelection
 from favano.transforms import ATransform
 
 
@@ -29,6 +30,7 @@ class Keys(TypedDict, total=False):
     speed_order: Literal["random", "slow-first"]
     # clock
     selected: int
+    selection: ASelection
     waiting_time: float
     interaction_time: float
     interruption: Literal["redraw", "resume", "keep"]

@@ -13,6 +13,7 @@ from favano.methods import AnyMethod, foreign_option, make_method, method_class,
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import Option, Options, did_you_mean, options_of
+from favano.policies import Selection
 from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
 from favano.specification.server_part import ServerPart
 from favano.transforms import ServerTransform
@@ -108,6 +109,7 @@ class Spec:
     def counts_samples(self) -> bool:
         """Whether its plan depends on how many samples each client has."""
         by_samples: bool = getattr(self.method, "sample_weights", False)
+        by_samples |= self.clock.selection.uses_samples
         return by_samples or self.training.local_epochs is not None
 
     @property
@@ -134,8 +136,9 @@ class Spec:
 
     @property
     def source(self) -> str | None:
-        """A digest of the user's own code, of the method and of server transforms; None: none."""
-        digests = [source_digest(part) for part in (self.method, *self.server.chain)]
+        """A digest of the user's own code: method, server transforms, selection; None: none."""
+        parts = (self.method, *self.server.chain, self.clock.selection)
+        digests = [source_digest(part) for part in parts]
         own = [digest for digest in digests if digest is not None]
         return (
             own[0] if len(own) == 1 else sha256(" ".join(own).encode()).hexdigest() if own else None
@@ -143,7 +146,9 @@ class Spec:
 
 
 def _written(value: object) -> object:
-    """A value as files have it: transforms are texts there."""
+    """A value as files have it: transforms and selection rules are texts there."""
+    if isinstance(value, Selection):
+        return str(value)
     if not isinstance(value, tuple):
         return value
     return tuple(str(item) if isinstance(item, ServerTransform) else item for item in value)

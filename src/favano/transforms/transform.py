@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 
 from favano.errors import require
 from favano.methods.method import ClientUpdates
-from favano.options import Options, options_of
+from favano.options import Options, text_of
 from favano.types import Stack, Vector
 
 T = TypeVar("T")
@@ -70,5 +70,4 @@ class ServerTransform(Options, Generic[T]):
 
     def __str__(self) -> str:
         """The transform as files and flags have it: `adam:rate=0.01:momentum=0.9...`."""
-        values = (f"{name}={getattr(self, name)}" for name in options_of(type(self)))
-        return ":".join([self.import_path or self.name, *values])
+        return text_of(self, self.import_path or self.name)
