@@ -11,9 +11,18 @@ from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
 from favano.methods.fedavg import FedAvg
-from favano.methods.weights import Empirical, KnownSteps, Reweight, alpha, count, nothing_seen
-from favano.policies import Polling
-from favano.schedule import Schedule
+from favano.methods.weights import (
+    Empirical,
+    KnownSteps,
+    Reweight,
+    WeightSource,
+    alpha,
+    count,
+    nothing_seen,
+    step_weights,
+)
+from favano.policies import LeastRecent, Polling, Selection, Uniform, Weighted
+from favano.schedule import Schedule, plan
 from favano.theory import expected_counts
 from favano.timing import ClientSpeeds, Deterministic, client_speeds, two_speeds
 from favano.types import Stack
@@ -312,3 +321,34 @@ def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
         Favano(weights="given")
     with pytest.raises(BadInput, match="weights=empirical: has no effect with reweight=none"):
         Favano(weights="empirical", reweight="none")
+
+
+@pytest.mark.parametrize("weights", ["exact", "monte-carlo"])
+def test_weights_follow_the_selection(weights: WeightSource) -> None:
+    """Clients of one speed that are selected more or less often have other windows."""
+    fleet = client_speeds(np.array([16.0, 16, 16, 16]))
+    rule = Weighted(weights=(4.0, 4.0, 1.0, 1.0))
+    policy = Polling(selected=2, selection=rule, local_steps=4)
+    known = step_weights("stochastic", weights, (), policy, fleet)
+    assert isinstance(known, KnownSteps)
+    often, seldom = known.positive[[0, 2]]
+    assert known.positive == pytest.approx([often, often, seldom, seldom])
+    drawn = plan(policy, fleet, horizon=70_000, seed=1)
+    made = [(drawn.steps[: drawn.jobs] > 0)[drawn.client[: drawn.jobs] == who] for who in (0, 2)]
+    for seen, chance in zip(made, (often, seldom), strict=True):
+        error = 4 * np.sqrt(chance * (1 - chance) * (1 / len(seen) + 1 / 1000))
+        assert seen.mean() == pytest.approx(chance, abs=error)
+    assert seldom - often > 0.2
+
+
+def test_empirical_weights_pool_clients_of_one_law() -> None:
+    fleet = client_speeds(np.array([2.0, 2, 2, 16]))
+
+    def groups(rule: Selection) -> list[int]:
+        policy = Polling(selected=2, selection=rule)
+        known = step_weights("stochastic", "empirical", (), policy, fleet)
+        assert isinstance(known, Empirical)
+        return known.group.tolist()
+
+    assert groups(Uniform()) == groups(LeastRecent()) == [0, 0, 0, 1]
+    assert groups(Weighted(weights=(1.0, 5.0, 1.0, 1.0))) == [0, 1, 0, 2]

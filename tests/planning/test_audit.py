@@ -186,3 +186,28 @@ def test_what_the_audit_does_not_know_is_said() -> None:
     assert audited(clip=1.0).left_out == optimised.left_out
     assert audited(momentum=0.5).left_out == ()
     assert audited(momentum=0.5, optimiser_state="kept").left_out == optimised.left_out
+
+
+def test_a_selection_says_what_it_does() -> None:
+    """FAVANO weighs clients of any speed alike, so that their weights are their selections."""
+    record = audited(selection="weighted:4,1", fast_fraction="1/2")
+    fast = record.speeds[0]
+    assert "selected by weighted, fast clients send 7" in record.verdict
+    assert "each client's message is unbiased, but clients count as often as" in record.verdict
+    contacts = float(record.verdict.partition("send ")[2].partition("%")[0]) / 100
+    assert 0.7 < contacts < 0.8  # not 0.8: nobody is selected twice
+    assert fast.low < contacts < fast.high
+    assert "selected by" not in audited().verdict
+    empirical = audited(selection="least-recent", weights="empirical").verdict
+    assert "unbiased up to estimates" in empirical
+
+
+def test_samples_may_count_twice() -> None:
+    traits = load_samples(resolve(spec_of(dataset="digits")), None).traits
+    keys = {"algorithm": "fedavg", "clients": 20, "selected": 4, "selection": "samples"}
+    for twice in (True, False):
+        spec = resolve(make_spec({**keys, "sample_weights": twice, "horizon": 3000}))
+        planned = plan_seed(spec, 0, traits)
+        words = audit(planned, planned.weights).verdict
+        assert ("samples count twice" in words) is twice
+        assert ("samples count by the selection alone" in words) is not twice

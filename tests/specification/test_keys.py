@@ -51,7 +51,8 @@ def test_every_key_is_there_in_the_same_order() -> None:
 def test_every_key_has_the_type_of_its_option() -> None:
     hints = get_type_hints(Keys)
     for name, of in options().items():
-        own = {"server": Sequence[ATransform], "selection": ASelection}  # objects of classes
+        own: dict[str, object] = {"server": Sequence[ATransform], "selection": ASelection}
+        own["local_steps"] = int | Sequence[int]  # K of all, or of each
         expected = own[name] if name in own else united([plain(option.kind) for option in of])
         choices = set(get_args(hints[name])) if isinstance(expected, set) else hints[name]
         assert choices == expected, name

@@ -76,7 +76,8 @@ def _by_speed(plan: Plan, title: str) -> Table:
     )
     names, speed = speed_classes(fleet)
     first = "tenth" if names[0].endswith(" tenth") else "speed"
-    for name in (first, "clients", "answers", "steps", "no step", "delay", "weight", "fair"):
+    answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
+    for name in (first, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
         side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
@@ -87,7 +88,7 @@ def _by_speed(plan: Plan, title: str) -> Table:
         table.add_row(
             name.removesuffix(" tenth"),
             f"{members:,}",
-            f"{those.sum():,}",
+            f"{those.sum():,}" if answers == "answers" else f"{those.mean():.1%}",
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",

@@ -18,9 +18,9 @@ from statistics import median
 import numpy as np
 
 from favano.methods.method import Expected
-from favano.policies import Polling
+from favano.policies import BySamples, Polling, Weighted
 from favano.screening import LEAST_STEP
-from favano.theory import step_count
+from favano.theory import selection_chances, step_count
 from favano.timing import Deterministic, StepLaw
 from favano.types import Floats, Ints
 
@@ -56,6 +56,9 @@ class StepEstimates:
         # lost per contact.
         self.seen: Floats = np.zeros((5, clients))
         self._lost = [deque[float](maxlen=_NEWEST) for _ in range(clients)]
+        weighted = isinstance(policy.selection, Weighted | BySamples) and policy.selected < clients
+        # Of other rules the mean chance is that of the uniform one; what is seen takes over.
+        self._chance = selection_chances(policy, np.arange(clients)) if weighted else None
         self._priors: dict[int, tuple[float, float, Expected]] = {}
 
     def count(self, client: int, steps: int, seconds: float, elapsed: float) -> None:
@@ -128,7 +131,10 @@ class StepEstimates:
             interaction_time=idle,
             idle_in_interaction=True,
         )
-        law = step_count(policy, clients=self.seen.shape[1], law=self._law, mean=step)
+        chance = None if self._chance is None else float(self._chance[client])
+        law = step_count(
+            policy, clients=self.seen.shape[1], law=self._law, mean=step, chance=chance
+        )
         prior = Expected(np.array([law.p_positive]), np.array([law.mean]))
         self._priors[client] = step, lost, prior
         return prior

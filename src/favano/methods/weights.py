@@ -10,7 +10,7 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.context import per_client
 from favano.methods.method import Expected, Method, State
-from favano.policies import Polling
+from favano.policies import BySamples, LeastRecent, Polling, Uniform, Weighted
 from favano.schedule import plan
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
@@ -29,6 +29,7 @@ SOURCE_TEXT = (
 GIVEN_TEXT = "one number for all, per speed class (fast first) or client"
 
 _MONTE_CARLO_CONTACTS = 2000  # per client
+_FEWEST = 100  # of a client that is selected less often than others
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def step_weights(
     if rule == "none":
         return KnownSteps(np.ones(fleet.clients), np.ones(fleet.clients))
     if source == "empirical":
-        return Empirical(fleet.alike)
+        return Empirical(_alike(policy, fleet))
     if source == "monte-carlo":
         return _monte_carlo(policy, fleet)
     if source == "given":
@@ -125,11 +126,26 @@ def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
     rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
     drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
     used = slice(0, drawn.jobs)
-    group = fleet.alike[drawn.client[used]]
-    contacts = np.bincount(group)
+    alike = _alike(policy, fleet)
+    group = alike[drawn.client[used]]
+    contacts = np.bincount(group, minlength=int(alike.max()) + 1)
+    text = f"client {int(contacts[alike].argmin())} is hardly ever selected, so that its steps are "
+    require(contacts.min() >= _FEWEST, "weights", "monte-carlo", f"{text}not known; use empirical")
     positive = np.bincount(group, drawn.steps[used] > 0) / contacts
     mean = np.bincount(group, drawn.steps[used]) / contacts
-    return KnownSteps(positive[fleet.alike], mean[fleet.alike])
+    return KnownSteps(positive[alike], mean[alike])
+
+
+def _alike(policy: Polling, fleet: ClientSpeeds) -> Ints:
+    """Number of each client's law of step counts, by its speed and by how it is selected."""
+    rule, chance = policy.selection, np.zeros(fleet.clients)
+    if isinstance(rule, Weighted | BySamples):
+        chance = np.array(rule.weights if isinstance(rule, Weighted) else rule.samples)
+        chance = chance[fleet.streams]
+    elif not isinstance(rule, Uniform | LeastRecent):  # whom it prefers is not known
+        chance = np.arange(fleet.clients, dtype=np.float64)
+    pairs = np.stack([fleet.alike, chance])
+    return np.unique(pairs, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
 
 class Seen(NamedTuple):

@@ -12,6 +12,7 @@ from favano import theory
 from favano.engine.audit import stretch_weights
 from favano.planning.client_weights import ClientWeights, speed_classes
 from favano.planning.planned import Planned
+from favano.policies import Uniform
 from favano.records import AuditRecord, SpeedShare
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
@@ -36,7 +37,9 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     by_speed = theory.shares(final, moved, np.bincount(group), names, late, updates=updates)
     return AuditRecord(
         seed=planned.seed,
-        verdict=_sentence(by_speed, schedule, fleet.clients, omitted),
+        verdict="; ".join(
+            [_sentence(by_speed, schedule, fleet.clients, omitted), *_selection_bias(planned)]
+        ),
         confidence=theory.CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in by_speed),
@@ -53,6 +56,35 @@ def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
     counts = np.zeros((len(stretches), int(group.max()) + 1), dtype=np.int64)
     np.add.at(counts, (stretch, group[schedule.client[used]]), 1)
     return counts
+
+
+def _selection_bias(planned: Planned) -> list[str]:
+    """What a selection that is not uniform does, in words."""
+    method, schedule, rule = planned.method, planned.schedule, planned.spec.clock.selection
+    if rule == Uniform() or not schedule.jobs:
+        return []
+    names, group = speed_classes(planned.fleet)
+    share = np.bincount(group[schedule.client[: schedule.jobs]], minlength=len(names))
+    fair, share = np.bincount(group) / len(group), share / share.sum()
+    most = int(np.argmax(share - fair))
+    who = f"{names[most]} clients" if "tenth" not in names[most] else f"the {names[most]}"
+    words = [
+        f"selected by {rule.name}, {who} send {share[most]:.1%} of all client updates, fair is "
+        f"{fair[most]:.1%}"
+    ]
+    if getattr(method, "reweight", "none") != "none":
+        source = getattr(method, "weights", "given")
+        unbiased = {"exact": "unbiased", "given": "as the given weights are"}
+        words.append(
+            f"each client's message is {unbiased.get(source, 'unbiased up to estimates')}, but "
+            "clients count as often as they are selected"
+        )
+    by_samples = getattr(method, "sample_weights", None)
+    if rule.uses_samples and by_samples:
+        words.append("samples count twice, in the selection and by sample_weights")
+    elif by_samples is False and rule.uses_samples:
+        words.append("samples count by the selection alone, about in proportion")
+    return words
 
 
 def left_out(spec: Spec) -> tuple[str, ...]:

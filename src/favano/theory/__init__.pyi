@@ -37,6 +37,8 @@ from .fairness import CONFIDENCE as CONFIDENCE
 from .fairness import ShareEstimate as ShareEstimate
 from .fairness import shares as shares
 from .fairness import verdict as verdict
+from .inclusion import inclusion as inclusion
+from .inclusion import selection_chances as selection_chances
 from .potential import contraction as contraction
 from .potential import contraction_limit as contraction_limit
 from .potential import kappa as kappa

@@ -18,7 +18,7 @@ import numpy as np
 from favano.errors import require
 from favano.policies import Polling
 from favano.theory.bounds import full_expansion
-from favano.theory.coefficients import Form, setting_of
+from favano.theory.coefficients import Form, check_uniform, setting_of
 from favano.theory.complexity import Choice, fewest_rounds
 from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
@@ -184,6 +184,7 @@ def candidates(policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form) -> 
     Ticks in which some client can never finish a step are left out; a policy with such a tick is
     refused.
     """
+    check_uniform(policy)
     steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
     quickest, talk = float(fleet.mean.min()), policy.interaction_time
     widest = max(policy.period, talk + 4 * float(fleet.mean.max()))

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from favano.policies import Polling
+from favano.errors import require
+from favano.policies import Polling, Uniform
 from favano.theory.estimators import Rule, check_reachable
 from favano.theory.problem import TheorySetting
 from favano.theory.steps import ClassLaw, StepCount, class_laws
@@ -60,7 +61,14 @@ def setting(
     >>> round(found.mean_a, 4), round(found.b, 4)
     (0.3391, 1.3502)
     """
+    check_uniform(policy)
     return setting_of(class_laws(policy, fleet), policy.selected, rule, form)
+
+
+def check_uniform(policy: Polling) -> None:
+    """Refuse what the theorem does not cover."""
+    text = "need uniform: the theorem is about clients that are all selected alike"
+    require(policy.selection == Uniform(), "selection", policy.selection, text)
 
 
 def setting_of(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
+from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
 from favano.schedule import plan
 from favano.theory.durations import finished, step_laws
 from favano.timing import ClientSpeeds, Deterministic, Geometric, StepLaw, Trace
@@ -68,9 +68,11 @@ def server_time(
 
 
 def _independent(policy: Rounds, fleet: ClientSpeeds) -> bool:
-    """Whether a round waits for all its clients, or for some of all, and steps are draws."""
+    """Whether a round waits for all its clients, drawn alike, or for some of all, and so on."""
     drawn = policy.round_time == "mean" or not isinstance(fleet.law, Trace)
-    return drawn and (policy.wait_for is None or policy.selected == fleet.clients)
+    everybody = policy.selected == fleet.clients
+    alike = everybody or policy.selection == Uniform()
+    return drawn and alike and (policy.wait_for is None or everybody)
 
 
 def _never_waits(policy: Buffered, fleet: ClientSpeeds) -> bool:

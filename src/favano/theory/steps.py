@@ -1,7 +1,8 @@
 """The law of X = min(E, K), the number of local steps in a client's update.
 
-A polled client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1) with p = s/n, so it had the
-window W = R G (R G - I if clients idle during the interaction). With step times D_1, D_2, ...
+A polled client is contacted after G rounds, P(G = g) = p (1 - p)^(g-1), so it had the window
+W = R G (R G - I if clients idle during the interaction). p = s/n, or the client's own chance in a
+weighted selection (`inclusion`); other selections have no exact law. With step times D_1, D_2, ...
 
     E = #{j : D_1 + ... + D_j <= W},     P(X >= j) = sum_g P(G = g) P(D_1 + ... + D_j <= W_g).
 
@@ -22,6 +23,7 @@ from favano.errors import BadInput, require
 from favano.policies import Policy, Polling, Rounds
 from favano.policies.policy import check_selected
 from favano.theory.durations import check_law, finished, step_laws
+from favano.theory.inclusion import selection_chances
 from favano.theory.recordings import deadline_steps, polled_steps
 from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
@@ -91,11 +93,18 @@ class ClassLaw(NamedTuple):
 
 
 def step_count(
-    policy: Policy, *, clients: int, law: StepLaw, mean: float, resolution: int = RESOLUTION
+    policy: Policy,
+    *,
+    clients: int,
+    law: StepLaw,
+    mean: float,
+    chance: float | None = None,
+    resolution: int = RESOLUTION,
 ) -> StepCount:
     """Law of X for a client of the given mean step time, under the policy's reading of the clock.
 
-    Laws without a closed form are convolved on a grid of `resolution` cells per mean step.
+    Laws without a closed form are convolved on a grid of `resolution` cells per mean step. `chance`
+    is the client's to be selected at a tick; by default that of the uniform selection.
 
     >>> policy = Polling(selected=20, local_steps=20)
     >>> law = step_count(policy, clients=100, law=Geometric(), mean=16)
@@ -112,7 +121,7 @@ def step_count(
     if policy.interruption == "keep" or resumed:
         rule = "has no exact law of the step count; use weights=monte-carlo or empirical"
         raise BadInput("interruption", policy.interruption, rule)
-    chance = policy.selected / clients
+    chance = policy.selected / clients if chance is None else chance
     if isinstance(law, Trace):
         return _from_tail(np.minimum(polled_steps(law.rows[0], policy, chance), 1.0))
     rounds = 1 if chance == 1 else int(np.ceil(np.log(_TAIL) / np.log1p(-chance))) + 1
@@ -133,7 +142,7 @@ def step_count(
 def class_laws(
     policy: Policy, fleet: ClientSpeeds, *, resolution: int = RESOLUTION
 ) -> list[ClassLaw]:
-    """The law of every client's step count, computed once for each distinct speed.
+    """The law of every client's step count, computed once for each distinct speed and chance.
 
     >>> from favano.timing import two_speeds
     >>> for members, law in class_laws(Polling(selected=20, local_steps=20), two_speeds(100)):
@@ -141,10 +150,24 @@ def class_laws(
     67 12.4929
     33 2.187
     """
-    size = fleet.clients
+    chance = np.zeros(fleet.clients)  # of no importance, unless clients are polled
+    if isinstance(policy, Polling) and policy.step_count == "durations":
+        check_selected(policy.selected, fleet.clients)
+        chance = selection_chances(policy, fleet.streams)
     return [
-        ClassLaw(who, step_count(policy, clients=size, law=law, mean=mean, resolution=resolution))
+        ClassLaw(
+            who[chance[who] == each],
+            step_count(
+                policy,
+                clients=fleet.clients,
+                law=law,
+                mean=mean,
+                chance=each,
+                resolution=resolution,
+            ),
+        )
         for who, law, mean in step_laws(fleet, fleet.law)
+        for each in np.unique(chance[who]).tolist()
     ]
 
 
