@@ -721,7 +721,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(checkpoints="/proc/no"), "checkpoints=/proc/no: /proc cannot be written: "),
     (lambda: simulate(progress=3), "progress=int: need True, False, or an object with the meth"),
     # plans and results
-    (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: its jobs depend on the models, "),
+    (lambda: favano.plan("asyncfeded"), "algorithm=asyncfeded: cannot be planned: its policy, "),
     (lambda: favano.plan(3), f"method=int: {NAME}"),  # type: ignore
     (lambda: favano.plan("favano", horizon=-1), "horizon=-1: need greater than 0$"),
     (lambda: favano.plan("favano", problem(train=3), FLEET, **KEYS), f"train=int: {PAIR}"),

@@ -48,7 +48,6 @@ from tests.specs import complete
         ({"codec": "lattice", "codec_bits": 0}, r"codec_bits=0: need greater than or equal to 1"),
         ({"codec": "min-max", "codec_bits": 33}, r"codec_bits=33: need less than or equal to 32"),
         ({"codec": "qsgd", "codec_bits": 1}, r"codec_bits=1: need 2..32 for codec=qsgd"),
-        ({"codec": "qsgd", "algorithm": "asyncfeded"}, r"codec=qsgd: need none with asyncfeded"),
         ({"codec_bits": 8}, r"codec_bits=8: requires a codec"),
         ({"codec_scale": 0.1}, r"codec_scale=0.1: requires codec=lattice"),
         ({"codec": "qsgd", "codec_scale": 0.1}, r"codec_scale=0.1: requires codec=lattice"),

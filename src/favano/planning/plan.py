@@ -24,9 +24,10 @@ class Plan:
     planned: Planned
 
     def __post_init__(self) -> None:
-        policy = self.planned.method.policy()
-        rule = f"cannot be planned: it sees {' and '.join(policy.sees)} of client updates"
-        require(not policy.grows, "policy", type(policy).__name__, rule)
+        policy, name = self.planned.method.policy(), self.planned.spec.name
+        sees = " and ".join(policy.sees)
+        rule = f"cannot be planned: its policy, {type(policy).__name__}, sees {sees} of updates"
+        require(not policy.grows, "algorithm", name, rule)
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
