@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from favano.aggregation.one_model import keeps_one_model
+from favano.aggregation.aggregator import keeps_one_model
 from favano.engine.products import AggregationWeights, WeightCache, new_own, unit_updates
 from favano.methods import AnyMethod, ClientUpdates, Method, ModelState, State, our_methods
 from favano.methods.arrays import with_rows, zeros

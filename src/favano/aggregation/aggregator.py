@@ -8,10 +8,11 @@ from typing import Generic, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from favano.aggregation.client_memory import ClientMemory
 from favano.aggregation.link import Link
-from favano.aggregation.one_model import keeps_one_model
 from favano.aggregation.server_chain import ServerChain, States
 from favano.aggregation.snapshot import (
     BeyondTheEnd,
@@ -452,3 +453,17 @@ def _updated(method: Method[S], state: S, updates: ClientUpdates, blends: bool) 
         after = method.aggregate(before, part)
         pieces.append(after.model)
     return after._replace(model=torch.cat(pieces))
+
+
+def keeps_one_model(method: AnyMethod) -> bool:
+    """Whether the state of a method has one model only, after a test update of two numbers."""
+    if method.corrects or not (method.linear or method.distances):
+        return False
+    # Tried out, since anybody's method may say that it is linear and keep more than it says.
+    zero, two = np.zeros(1, dtype=np.int64), torch.zeros(1, 2)
+    about = ClientUpdates(zero, zero + 1, zero, np.ones(1), 0, two, two + 1.0)
+    before = method.init(two[0])
+    states = before, method.aggregate(before, about)
+    return all(
+        sum(isinstance(leaf, Tensor) for leaf in tree_leaves(state)) <= 1 for state in states
+    )
