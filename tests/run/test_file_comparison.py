@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
+from math import isnan
 from pathlib import Path
 from typing import cast
 
@@ -28,6 +29,7 @@ from favano.records import history_from_csv, history_to_csv
 from favano.records.folder import HISTORY, MODEL
 from favano.results import Result
 from favano.run import repetition, runner
+from favano.run.file_comparison import FileComparison
 from favano.run.verification import verify
 from favano.specification.keys import Keys
 from favano.studies.request import Request
@@ -288,3 +290,13 @@ def test_other_files_are_named(made: Path) -> None:
     *_, files = verify(made)
     assert "NOTES.md" in files.not_covered
     (made / "NOTES.md").unlink()
+
+
+def test_a_number_that_is_none_hides_no_difference() -> None:
+    """The largest difference is told: NaN, and not the small one that comes after it."""
+    stated, made = '{"a": [0.9, NaN, 0.3]}', '{"a": [0.1, 0.2, 0.3000001]}'
+    comparison = FileComparison(exact=False)
+    comparison.compare({"participation.json": stated}, {"participation.json": made})
+    (most, place), *others = comparison.apart.values()
+    assert isnan(most)
+    assert (place, others) == ("participation.json: a.1", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isclose
+from math import isclose, isnan
 
 from favano.records import Row
 from favano.records.history import columns
@@ -87,7 +87,8 @@ def note_apart(
     """Note how far two numbers are apart, if it is the most under this name."""
     if isinstance(value, float) and isinstance(other, float):
         distance = abs(value - other)
-        if name not in apart or not distance <= apart[name][0]:
+        most = apart[name][0] if name in apart else -1.0
+        if not (isnan(most) or distance <= most):
             apart[name] = (distance, place)
 
 
