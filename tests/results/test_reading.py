@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.report.curves import curve
 from favano.results import read_result
+from favano.results.model_file import read_models
 from tests.report.conftest import Writer
 
 
@@ -26,6 +28,25 @@ def test_reads_all_three_files(folder: Path) -> None:
     assert len(result.rows) == 4
     assert result.summary.command == "favano run --algorithm favano"
     assert result.horizon == 20.0
+
+
+@pytest.mark.parametrize("name", ["summary.json", "spec.toml"])
+def test_a_stranger_s_name_does_not_steer_the_terminal(name: str, folder: Path) -> None:
+    """It could hide the sentence below it, which says that the digests do not agree."""
+    if name == "summary.json":
+        content = json.loads((folder / name).read_text()) | {"title": "good\x1b[8m"}
+        (folder / name).write_text(json.dumps(content))
+    else:
+        spec = (folder / name).read_text()
+        (folder / name).write_text(spec.replace('"favano"', '"good\\u001b[8m"'))
+        (folder / "summary.json").unlink()
+    assert read_result(folder).title == "good\\x1b[8m"
+
+
+def test_a_pipe_instead_of_a_model_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(BadInput, match=r"holds no model\.safetensors"):
+        read_models(tmp_path / "model.safetensors", [0])
 
 
 def test_without_summary_it_is_partial_and_speaks_by_its_last_rows(folder: Path) -> None:

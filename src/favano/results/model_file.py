@@ -43,6 +43,8 @@ def read_models(
     models: dict[int, dict[str, Tensor]] = {}
     alone = f"seed-{seeds[0]}." if len(seeds) == 1 else ""
     try:
+        if not path.is_file():
+            raise FileNotFoundError(path)  # a pipe would be waited for
         with safe_open(path, "pt") as file:
             about = (file.metadata() or {}).get(ABOUT, "")
             names = json.loads(about)[ORDER] if about.startswith("{") else file.keys()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import tomli_w
 
 from favano import __version__, records
-from favano.errors import NonFiniteUpdate, WriteFailed, require
+from favano.errors import NonFiniteUpdate, WriteFailed, one_line, require
 from favano.methods import all_methods, our_methods
 from favano.records import (
     ACCURACY,
@@ -157,7 +157,7 @@ class Result:
         """The label of the method or its name in print, with the note."""
         ours = our_methods().get(self.algorithm)
         known = self.summary.title or (self.algorithm if ours is None else ours.title)
-        return (self.algorithm if LABEL in self.keys else known) + self.note
+        return one_line(self.algorithm if LABEL in self.keys else known) + self.note
 
     @property
     def horizon(self) -> float | None:
