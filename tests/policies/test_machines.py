@@ -145,7 +145,7 @@ def test_answers_may_be_lost_again(name: str) -> None:
     used = schedule.used_by < schedule.updates
     assert schedule.updates > 10
     assert HORIZON - schedule.time[-1] < 30
-    assert len(set(schedule.client[used])) == (5 if name == "stale" else 6)
+    assert len(set(schedule.client[used])) == 6
     assert schedule.wasted_steps.sum() > 0
 
 
@@ -192,13 +192,12 @@ def test_who_comes_back_waits_until_its_answer_is_used() -> None:
     assert len(turn.dispatch) == 3
     first = ReceivedUpdate(0, 0, -1, K)
     reader.receive(first, 0.0)
-    assert reader.act(1.0) == Action(None, [], [])  # it is in the buffer
+    assert reader.act(1.0) is None  # it is in the buffer
     reader.leave(0, 0.0)
     reader.join(0, 0.0)
     assert reader.act(2.0) is None
     second = ReceivedUpdate(1, 1, -1, K)
     reader.receive(second, 0.0)
-    assert reader.act(3.0) == Action(dispatch=[])
     assert reader.act(3.0) == Action([first, second], [Dispatch(0), Dispatch(1)])
 
 
@@ -355,8 +354,7 @@ def test_whose_next_answer_is_here_is_not_idle_at_a_flush(seed: int) -> None:
     assert acted(reader, 1.0).dispatch == [Dispatch(0)]
     reader.receive(ReceivedUpdate(1, 1, -1, K), 0.0)
     reader.receive(ReceivedUpdate(0, 2, -1, K), 0.0)
-    assert acted(reader, 2.0).dispatch == []  # the buffer is full
-    assert acted(reader, 2.0) == Action(
+    assert acted(reader, 2.0) == Action(  # the buffer is full
         [ReceivedUpdate(0, 0, -1, K), ReceivedUpdate(1, 1, -1, K)], [Dispatch(1)]
     )
 

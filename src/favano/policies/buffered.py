@@ -130,9 +130,12 @@ class Buffered(Policy):
             return Action(dispatch=self._welcome())
         if self._open_places and self._idle:  # a client was lost
             return Action(dispatch=self._fill())
-        if len(self._buffer) == self.buffer:
-            return self._flush()
-        return self._take(self._here.popleft()) if self._here else None
+        while len(self._buffer) < self.buffer:
+            if not self._here:
+                return None
+            if (action := self._take(self._here.popleft())) is not None:
+                return action
+        return self._flush()
 
     def end(self) -> Sequence[ReceivedUpdate]:
         return self._buffer if self.flush_at_end else ()
@@ -150,19 +153,18 @@ class Buffered(Policy):
         self._open_places = max(0, self._open_places - len(order))
         return self._dispatch(order)
 
-    def _take(self, update: ReceivedUpdate) -> Action:
-        """A client update goes into the buffer unless it is too old."""
+    def _take(self, update: ReceivedUpdate) -> Action | None:
+        """A client update goes into the buffer unless it is too old; None: that is all."""
         client, limit = update.client, self.max_staleness
         old = limit is not None and self._version - update.start_version > limit
         if not old:
             self._buffer.append(update)
         at_once = self.hand_out == "arrival" or (self.hand_out == "flush" and old)
         dispatch = self._dispatch(self._free([client])) if at_once else []
-        if not (old or len(self._buffer) < self.buffer):
-            return Action(dispatch=dispatch)
-        kept = self.distinct and not old  # who has a client update in the buffer is not idle
-        more = self._next([] if kept else [client])
-        return Action(None, dispatch + more, [update] if old else [])
+        if old or len(self._buffer) < self.buffer:
+            kept = self.distinct and not old  # who has a client update in the buffer is not idle
+            dispatch += self._next([] if kept else [client])
+        return Action(None, dispatch, [update] if old else []) if dispatch or old else None
 
     def _flush(self) -> Action:
         """The buffer is full: a server step."""

@@ -193,7 +193,11 @@ class Referee:
     """Refuses what a policy cannot mean, in one sentence with its name, by any clock."""
 
     def __init__(self, policy: Policy) -> None:
-        self._policy, self._name = policy, type(policy).__name__
+        self._name, self._queues, self._most = (
+            type(policy).__name__,
+            policy.queues,
+            policy.most_steps,
+        )
         self._time, self._actions = -inf, 0
         for name in policy.sees:
             known = ", ".join(VALUES)
@@ -235,14 +239,13 @@ class Referee:
         for client, until, steps in action.dispatch:
             if client not in present:
                 self._refuse(f"dispatches client {client}, which is not there", now)
-            if client in busy and not self._policy.queues and client not in action.cancel:
+            if client in busy and not self._queues and client not in action.cancel:
                 self._refuse(f"dispatches client {client}, which is at work already", now)
             if not until > now:
                 self._refuse(f"dispatches client {client} until {until:g}, which is past", now)
-            most = _of(client, self._policy.most_steps)
-            if steps is not None and not 1 <= steps <= most:
+            if steps is not None and not 1 <= steps <= (most := _of(client, self._most)):
                 self._refuse(f"dispatches client {client} for {steps} steps; need 1..{most}", now)
-        if len(action.dispatch) > 1 and not self._policy.queues:
+        if len(action.dispatch) > 1 and not self._queues:
             clients = [job.client for job in action.dispatch]
             if len(set(clients)) < len(clients):
                 self._refuse("dispatches a client twice in one action", now)

@@ -44,9 +44,11 @@ class Timeline:
         self._clients, self._local_steps = clients, one_if_equal(local_steps)
         self.complete = self.ended = False  # ended: there will be no further server step
         self._planned: Schedule | None = None
-        self.ints: dict[str, Ints] = {name: np.zeros(_ROOM, np.int64) for name in _INTS}
-        self.floats: dict[str, Floats] = {name: np.zeros(_ROOM) for name in (*_FLOATS, *notes)}
-        self._notes = tuple(float(name in SCALES) for name in notes)
+        self._ints: dict[str, Ints] = {name: np.zeros(_ROOM, np.int64) for name in _INTS}
+        self._floats: dict[str, Floats] = {name: np.zeros(_ROOM) for name in (*_FLOATS, *notes)}
+        # What happens is noted in lists, and gets into the columns when somebody looks at them.
+        self._new: list[tuple[int, int, int, int, float, float]] = []
+        self._changes: dict[str, tuple[list[int], list[float]]] = {}
         self._time, self._wasted_before = np.zeros(_ROOM), np.zeros(_ROOM, np.int64)
         self._count = self.updates = 0  # jobs, and server steps
         self.dropped: list[int] = []  # jobs whose updates will not be used
@@ -66,7 +68,7 @@ class Timeline:
         whole.complete = whole.ended = True
         whole._planned, whole.updates = schedule, schedule.updates
         whole._count = len(schedule.client)
-        whole.floats["due"] = np.append(schedule.time, np.inf)[schedule.used_by]
+        whole._floats["due"] = np.append(schedule.time, np.inf)[schedule.used_by]
         whole._time = schedule.time
         whole._use_order, whole._ends = np.arange(schedule.jobs), schedule.offsets.tolist()
         whole._begin_order = order = np.argsort(schedule.start_version, kind="stable")
@@ -116,29 +118,59 @@ class Timeline:
         self, client: int, steps: int, first_step: int, begin: float, due: float = np.inf
     ) -> int:
         """A job is dispatched from the newest version; returns its number."""
-        number = self._count
-        if number == len(self.ints["client"]):
-            self.ints = {name: _longer(values) for name, values in self.ints.items()}
-            self.floats = {name: _longer(values) for name, values in self.floats.items()}
-        row = client, steps, self.updates - 1, _OPEN, first_step
-        for column, value in zip(self.ints.values(), row, strict=True):
-            column[number] = value
-        for times, time in zip(
-            self.floats.values(), (begin, np.inf, due, *self._notes), strict=True
-        ):
-            times[number] = time
+        self._new.append((client, steps, self.updates - 1, first_step, begin, due))
         self._count += 1
-        return number
+        return self._count - 1
+
+    def set(self, name: str, jobs: Sequence[int], value: float) -> None:
+        """Change what is known of jobs."""
+        changed, values = self._changes.setdefault(name, ([], []))
+        changed += jobs
+        values += [value] * len(jobs)
+
+    @property
+    def ints(self) -> dict[str, Ints]:
+        """Columns of whole numbers by name, as far as there are jobs."""
+        self._write()
+        return self._ints
+
+    @property
+    def floats(self) -> dict[str, Floats]:
+        """Columns of other numbers by name."""
+        self._write()
+        return self._floats
+
+    def _write(self) -> None:
+        """Put what has happened into the columns."""
+        if self._new:
+            new, self._new = self._new, []
+            while self._count > len(self._ints["client"]):
+                self._ints = {name: _longer(values) for name, values in self._ints.items()}
+                self._floats = {name: _longer(values) for name, values in self._floats.items()}
+            rows = slice(self._count - len(new), self._count)
+            client, steps, start_version, first_step, begin, due = zip(*new, strict=True)
+            ints = {"client": client, "steps": steps, "start_version": start_version}
+            for name, column in {**ints, "first_step": first_step}.items():
+                self._ints[name][rows] = column
+            self._ints["used_by"][rows] = _OPEN
+            self._floats["begin"][rows], self._floats["due"][rows] = begin, due
+            self._floats["finish"][rows] = np.inf
+            for name in self._floats.keys() & set(SCALES):
+                self._floats[name][rows] = 1.0
+        if self._changes:
+            changes, self._changes = self._changes, {}
+            for name, (jobs, values) in changes.items():
+                (self._ints if name in self._ints else self._floats)[name][jobs] = values
 
     def use(self, jobs: Sequence[int], now: float) -> None:
         """The next server step is made of these client updates."""
-        chosen = list(jobs)
-        self.ints["used_by"][chosen], self.floats["due"][chosen] = self.updates, now
+        self.set("used_by", jobs, self.updates)
+        self.set("due", jobs, now)
         if self.updates == len(self._time):
             self._time, self._wasted_before = _longer(self._time), _longer(self._wasted_before)
         self._time[self.updates], self._wasted_before[self.updates] = now, self._wasted
         self._wasted, self.updates = 0, self.updates + 1
-        self._use_order += chosen
+        self._use_order += jobs
         self._ends.append(len(self._use_order))
         self._firsts.append(self._count)
 

@@ -178,7 +178,7 @@ class VirtualClock:
         under_way = sorted(at_work.values(), key=lambda job: (job.tie, job.client))
         queued = [job for stream in sorted(self._queues) for job in self._queues[stream]]
         for job in queued:
-            timeline.ints["first_step"][job.number] = self._made[job.client]
+            timeline.set("first_step", [job.number], self._made[job.client])
             self._made[job.client] += job.steps
         timeline.end([job.number for job in (*self._unused, *under_way, *queued)])
 
@@ -194,11 +194,14 @@ class VirtualClock:
         """The next job ends, and its client goes on with one that waits."""
         *_, job, time = heapq.heappop(self._arrivals)
         job.finish = min(time, self._now)  # what arrives as the policy wakes is not later
-        self.timeline.floats["finish"][job.number] = job.finish
+        self.timeline.set("finish", [job.number], job.finish)
         del self._at_work[job.stream]
         if queue := self._queues.get(job.stream):
             queued = queue.popleft()
-            self._start([queued], max(job.finish, queued.dispatched))
+            begin = max(job.finish, queued.dispatched)
+            self.timeline.set("begin", [queued.number], begin)
+            self.timeline.set("first_step", [queued.number], self._made[job.client])
+            self._start([queued], begin)
         self._forget_cancelled()
         return job
 
@@ -226,13 +229,14 @@ class VirtualClock:
         self.timeline.use([update.job for update in updates], time)
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
-        timeline, begin = self.timeline, []
+        timeline, begin, version = self.timeline, list[_Job](), self.timeline.updates - 1
         for stream, until, steps in dispatches:
             client = self._client_of[stream]
             wanted = self._policy.steps_of(stream) if steps is None else steps
-            number = timeline.add(client, wanted, 0, inf)
-            job = _Job(stream, client, number, wanted, until, timeline.updates - 1, self._now)
-            if stream in self._at_work:
+            queued = stream in self._at_work
+            number = timeline.add(client, wanted, self._made[client], inf if queued else self._now)
+            job = _Job(stream, client, number, wanted, until, version, self._now)
+            if queued:
                 self._queues.setdefault(stream, deque()).append(job)
             else:
                 begin.append(job)
@@ -242,14 +246,12 @@ class VirtualClock:
     def _start(self, jobs: list[_Job], now: float) -> None:
         """Clients begin jobs."""
         begin, short = now + self._client_pause, list[_Job]()
-        made, floats = self.timeline.ints["first_step"], self.timeline.floats
         if len(jobs) > 1:
             clients = [job.client for job in jobs]
             self._times.prepare(clients, [self._count[client] for client in clients])
         for job in jobs:
             client, steps, number = job.client, job.steps, job.number
             job.begin, job.place = now, self._draws[client]
-            floats["begin"][number], made[number] = now, self._made[client]
             length, job.tie = self._times.of(client, self._count[client], job.place, steps)
             self._at_work[job.stream] = job
             self._count[client] += 1
@@ -262,8 +264,8 @@ class VirtualClock:
                 key = in_order(time)
                 if not not_after(length, time - begin):
                     short.append(job)
-            if time <= self._last:
-                floats["due"][number] = time
+            if self.sees and time <= self._last:
+                self.timeline.set("due", [number], time)
             heapq.heappush(self._arrivals, (key, late, job.tie, number, job, time))
         if short:
             self._stop(short, np.array([job.until for job in short]))
@@ -272,7 +274,7 @@ class VirtualClock:
         """Jobs are stopped now, and what was made of them is wasted."""
         self._stop(jobs, np.full(len(jobs), self._now))
         for job in jobs:
-            self.timeline.floats["finish"][job.number] = self._now
+            self.timeline.set("finish", [job.number], self._now)
             self.timeline.drop(job.number)
             self._unused += [job, *self._queues.pop(job.stream, ())]
         self._forget_cancelled()
@@ -287,7 +289,7 @@ class VirtualClock:
         for job, steps, draws in zip(jobs, done, used, strict=True):
             fewer = max(job.steps - steps, 0)
             job.steps -= fewer
-            self.timeline.ints["steps"][job.number] = job.steps
+            self.timeline.set("steps", [job.number], job.steps)
             self._made[job.client] -= fewer
             if self._recorded:  # lines of a recording are played in order
                 self._draws[job.client] = job.place + draws
