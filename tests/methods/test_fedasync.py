@@ -53,7 +53,7 @@ def test_three_arrivals_by_hand() -> None:
 def test_the_weight_is_made_from_the_base_value_each_time() -> None:
     method = bound(FedAsync(mixing=0.8, halve_mixing_at=800, staleness="hinge:10:4"))
     weights = [
-        method.weight(answers_of([0], [3], [tau], version=version))
+        method.weights(answers_of([0], [3], [tau], version=version))[0]
         for version, tau in ((5, 0), (6, 6), (7, 0), (798, 4), (799, 4), (5000, 0))
     ]
     assert weights == pytest.approx([0.8, 0.8 / 21, 0.8, 0.8, 0.4, 0.4])
@@ -62,7 +62,7 @@ def test_the_weight_is_made_from_the_base_value_each_time() -> None:
 def test_by_algorithm_1_a_fresh_update_is_one_step_old() -> None:
     """t - tau = 1 if the model came from w_{t-1}: alpha (1 + 1)^(-1/2)."""
     method = bound(FedAsync(mixing=0.8, staleness="polynomial:0.5", staleness_from_one=True))
-    weights = [method.weight(answers_of([0], [3], [tau])) for tau in (0, 3)]
+    weights = [method.weights(answers_of([0], [3], [tau]))[0] for tau in (0, 3)]
     assert weights == pytest.approx([0.8 / 2**0.5, 0.8 / 5**0.5])
     assert "t - tau" in card(our_methods()["fedasync"])
 
@@ -72,7 +72,7 @@ def test_the_update_that_makes_the_given_server_step_is_the_first_with_half_the_
     for halved_at, expected in ((1, [0.3, 0.3, 0.3]), (2, [0.6, 0.3, 0.3]), (3, [0.6, 0.6, 0.3])):
         method = bound(FedAsync(mixing=0.6, halve_mixing_at=halved_at, staleness="constant"))
         updates = [answers_of([0], [3], [0], version=version) for version in range(3)]
-        assert [method.weight(answer) for answer in updates] == expected
+        assert [method.weights(answer)[0] for answer in updates] == expected
 
 
 def test_buffers_are_mixed_with_the_same_weight() -> None:

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from favano.errors import BadInput, in_hook, require
-from favano.methods import ClientUpdates, Method, is_ours
+from favano.methods import ClientUpdates, Method
 from favano.methods.arrays import column
 from favano.methods.method import S
 from favano.policies import Adaptive, Buffered, Policy, Polling, Rounds
 from favano.preflight.method import same
 from favano.transforms import AnyTransform
 from favano.types import Floats, Vector
+from favano.user_classes import is_ours
 
 States: TypeAlias = tuple[object, ...]  # of the transforms, in order
 _SIZE = 5  # of the model that own transforms are tried out on
@@ -121,7 +122,7 @@ def _check_deltas(method: Method[S], transform: AnyTransform) -> None:
     require(not method.corrects, "server", transform.name, f"{rule} delta")
     rule = f"cannot be used with {method.name}, whose clients go on from models of their own"
     require(not method.has("next_client_model"), "server", transform.name, rule)
-    count, fewest = _clients_per_update(method.policy()), transform.fewest
+    count, fewest = _clients_per_update(method.run_policy), transform.fewest
     rule = f"needs updates of at least {fewest} clients; {method.name} makes them of {count}"
     require(count is None or count >= fewest, "server", transform.name, rule)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.flags import Config, DataDir, Json, Out, Values, counted
+from favano.cli.flags import Config, DataDir, Json, Out, Values, counted, with_flags
 from favano.cli.shell import default_folder, print_json, say, screen
 from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
 from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
@@ -42,7 +42,7 @@ def compare_command(
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
     shared = keys_for(file.shared, methods, file.methods)
-    specs = comparison(counted({**shared, **flags}, data_dir), methods, set_ or [])
+    specs = comparison(counted(with_flags(shared, flags), data_dir), methods, set_ or [])
     folder = out or default_folder("compare", specs)
     every = checkpoint_every
     compare(specs, folder, data_dir, json=json, force=force, every=every, cluster=cluster)

@@ -16,11 +16,13 @@ from favano.cli.progress import decoding
 from favano.cli.shell import say
 from favano.code_digest import file_digest
 from favano.errors import require
-from favano.methods import AnyMethod, all_methods, file_of, method_class
+from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import ServerClock
 from favano.options import Option, options_of, place_of
 from favano.planning.comparison import keys_for, read_keys
 from favano.planning.planned import OPEN_KEYS
+from favano.policies import Policy
+from favano.policies.registry import NAME, policy_class
 from favano.policies.selection_names import KEY as SELECTION
 from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients
@@ -28,7 +30,16 @@ from favano.specification.config import SERVER, read_config
 from favano.specification.config import Config as ConfigFile
 from favano.specification.federation_keys import simulated_keys
 from favano.specification.presets import check_named
-from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, make_spec, part_options
+from favano.specification.spec import (
+    ALGORITHM,
+    LABEL,
+    PARTS,
+    POLICY,
+    Spec,
+    make_spec,
+    part_options,
+)
+from favano.user_classes import file_of, is_ours
 
 Values = dict[str, object]
 
@@ -48,7 +59,7 @@ Json = Annotated[bool, typer.Option("--json", help="print one JSON document and 
 ALGORITHMS = "algorithms"
 _OWN = "own_options"  # of a user's methods, as KEY=VALUE
 _OWN_FLAG = "--own-options"
-_METHOD, _HIDDEN = "method", "hidden"
+_METHOD, _POLICY, _HIDDEN = "method", "policy", "hidden"
 _COLUMN = 36  # where help texts begin
 _TITLES: Mapping[str, str] = {
     "problem": "Problem",
@@ -72,6 +83,7 @@ _DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this wo
 _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
     LABEL: "name of the method in tables and on pages",
+    POLICY: "whom the server asks and when: a name, or file.py:Name [default: the method's own]",
 }
 
 
@@ -85,20 +97,24 @@ class SpecCommand(TyperCommand):
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Find the methods first, since their options are flags."""
-        named = _named(args) or {"favano": None}
-        kinds = [method_class(name) for name in named]
-        _say_executed({**named, **_named_parts(args)})
-        for kind in kinds:
+        named, policies = _named(args) or {"favano": None}, _named_policies(args)
+        kinds: list[type[AnyMethod]] = [method_class(name) for name in named]
+        asking = [policy_class(name) for name in policies]
+        _say_executed({**named, **policies, **_named_parts(args)})
+        for kind in (*kinds, *(policy for policy in asking if not is_ours(policy))):
             self._need_free_flags(ctx, kind)
-        options = {name: option for kind in kinds for name, option in options_of(kind).items()}
-        own = {name: option for name, option in options.items() if name not in our_options()}
-        ctx.meta[_METHOD] = kinds
+        options = {
+            name: option for kind in (*kinds, *asking) for name, option in options_of(kind).items()
+        }
+        shared = our_options().keys() | part_options().keys()
+        own = {name: option for name, option in options.items() if name not in shared}
+        ctx.meta[_METHOD], ctx.meta[_POLICY] = kinds, asking
         real = simulated_keys() if self.name == "serve" else set()
-        ctx.meta[_HIDDEN] = _unread_keys(kinds, args) | real
+        ctx.meta[_HIDDEN] = _unread_keys(kinds, asking, args) | real
         return super().parse_args(ctx, _with_own(ctx, args, own))
 
-    def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod]) -> None:
-        """Refuse a method whose options have the names of flags of this command."""
+    def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod | Policy]) -> None:
+        """Refuse a method or policy whose options have the names of flags of this command."""
         taken = {
             flag
             for parameter in self.get_params(ctx)
@@ -108,7 +124,8 @@ class SpecCommand(TyperCommand):
         own = [option for name, option in options_of(kind).items() if name not in shared]
         clash = ", ".join(flag for option in own for flag in _flags(option) if flag in taken)
         rule = f"has options that are flags of this command: {clash}; rename them"
-        require(not clash, ALGORITHM, kind.name, rule)
+        key = POLICY if issubclass(kind, Policy) else ALGORITHM
+        require(not clash, key, kind.name, rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Write the flags of the command, of each method and of each part."""
@@ -117,6 +134,12 @@ class SpecCommand(TyperCommand):
         for kind in ctx.meta[_METHOD]:
             groups[f"Method {kind.name}"] = [
                 _record(option) for option in options_of(kind).values()
+            ]
+        for policy in ctx.meta[_POLICY]:
+            groups[f"Policy {policy.name}"] = [
+                _record(option)
+                for name, option in options_of(policy).items()
+                if name not in part_options() or not is_ours(policy)
             ]
         for part, title in _TITLES.items():
             shown = options_of(PARTS[part]).values()
@@ -127,9 +150,12 @@ class SpecCommand(TyperCommand):
         formatter.write("\n".join([*lines, "", *_footer()]) + "\n")  # type: ignore[attr-defined]
 
 
-def _unread_keys(kinds: Sequence[type[AnyMethod]], args: Sequence[str]) -> set[str]:
-    """Keys that do not matter to these methods."""
-    read = {key for kind in kinds for key in read_keys(kind())}
+def _unread_keys(
+    kinds: Sequence[type[AnyMethod]], policies: Sequence[type[Policy]], args: Sequence[str]
+) -> set[str]:
+    """Keys that do not matter to these methods under these policies, or their own."""
+    asking = [policy() for policy in policies] or [None]
+    read = {key for kind in kinds for policy in asking for key in read_keys(kind(), policy)}
     words = " ".join(args)
     unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}
     return ({*options_of(ServerClock), *OPEN_KEYS} - read) | unasked
@@ -174,7 +200,7 @@ def with_spec_flags(
 ) -> Callable[..., None]:
     """Give a command a flag for every key; it gets those that are set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
-    keys = [name for name in (ALGORITHM, LABEL) if name not in leave_out]
+    keys = [name for name in (ALGORITHM, LABEL, POLICY) if name not in leave_out]
     every = {name: option for name, (_, option) in part_options().items()} | our_options()
     names = [*keys, *every]
 
@@ -228,7 +254,15 @@ def keys_of_one(file: ConfigFile, flags: Values) -> Values:
     first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
     shared = keys_for(file.shared, [first], file.methods) if first else file.shared
     rest = {key: value for key, value in flags.items() if key != ALGORITHM}
-    return {**shared, **first, **rest}
+    return with_flags({**shared, **first}, rest)
+
+
+def with_flags(keys: Values, flags: Values) -> Values:
+    """Keys of a file, overridden by flags; a policy that they both name keeps its options."""
+    held = keys.get(POLICY)
+    if isinstance(held, dict) and flags.get(POLICY) == held.get(NAME):
+        flags = {key: value for key, value in flags.items() if key != POLICY}
+    return {**keys, **flags}
 
 
 def _named(args: Sequence[str]) -> dict[str, Path | None]:
@@ -236,17 +270,31 @@ def _named(args: Sequence[str]) -> dict[str, Path | None]:
 
     With the file that names each; None: a flag does.
     """
-    asked: list[str] = []
-    for place, word in enumerate(args):
-        flag, equals, value = word.partition("=")
-        if flag in (f"--{ALGORITHM}", f"--{ALGORITHMS}"):
-            value = value if equals else "".join(args[place + 1 : place + 2])
-            asked += value.split(",") if flag == f"--{ALGORITHMS}" else [value]
+    asked = _values_of(args, ALGORITHM)
+    asked += [name for names in _values_of(args, ALGORITHMS) for name in names.split(",")]
     listed = [(path, table) for path, table in _tables(args) if ALGORITHM in table]
     by_file = {str(method[ALGORITHM]): path for path, method in listed}
     labels = {str(method.get(LABEL)): str(method[ALGORITHM]) for _, method in listed}
     names = [labels.get(name, name) for name in asked if name] or list(by_file)
     return {name: None if name in asked else by_file[name] for name in names}
+
+
+def _values_of(args: Sequence[str], key: str) -> list[str]:
+    """What a command line gives for a key."""
+    values = []
+    for place, word in enumerate(args):
+        flag, equals, value = word.partition("=")
+        if flag == f"--{key}":
+            values.append(value if equals else "".join(args[place + 1 : place + 2]))
+    return values
+
+
+def _named_policies(args: Sequence[str]) -> dict[str, Path | None]:
+    """The policies that a command line names, or else its files, with the file."""
+    if asked := _values_of(args, POLICY):
+        return dict.fromkeys(asked[-1:])
+    held = ((path, table.get(POLICY)) for path, table in _tables(args))
+    return {str(table.get(NAME)): path for path, table in held if isinstance(table, dict)}
 
 
 def _named_parts(args: Sequence[str]) -> dict[str, Path | None]:

@@ -38,7 +38,7 @@ def plan_command(
         check_writable(out)
     traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None
     method = bind_method(spec, spec.run.seed, traits)
-    jobs = expected_jobs(method.policy(), method.context.fleet, required(spec.run.horizon))
+    jobs = expected_jobs(method.run_policy, method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:
         cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
         say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")

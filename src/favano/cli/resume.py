@@ -15,10 +15,10 @@ from favano.cli.flags import Trust
 from favano.cli.shell import say, trusted
 from favano.cli.training import RESUMED, OnCluster
 from favano.errors import require
-from favano.methods import only_trusted
 from favano.records import read_file
 from favano.records.folder import RUNS_FOLDER, SUMMARY
 from favano.records.resumption import RESUME, Resumption, resumption_from_json
+from favano.user_classes import only_trusted
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of the result")]
 _COMMANDS = ("run", "compare", "demo", "reproduce")  # those that leave a note

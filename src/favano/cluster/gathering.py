@@ -161,8 +161,7 @@ class Gathering:
 
 
 def _named(specs: Sequence[Spec]) -> set[str]:
-    """Files that must be on every machine: of methods, of step times and of splits."""
-    paths = [spec.method.import_path for spec in specs]
-    paths += [transform.import_path for spec in specs for transform in spec.server.chain]
+    """Files that must be on every machine: of own classes, of step times and of splits."""
+    paths = [part.import_path for spec in specs for part in spec.own_parts]
     own = {path.rpartition(":")[0] for path in paths if path}
     return own | {name for spec in specs for name in named_files(spec)}

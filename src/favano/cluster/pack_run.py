@@ -119,7 +119,8 @@ def _place_files(files: Mapping[str, bytes]) -> None:
 
 def _spec(asked: Asked) -> Spec:
     spec = resolve(make_spec(asked.keys))
-    rule = f"has another version of {spec.method.name}; install the same"
+    names = " and ".join(part.name for part in spec.own_parts) or spec.method.name
+    rule = f"has another version of {names}; install the same"
     require(spec.source == asked.source, "cluster", platform.node(), rule)
     return spec
 

@@ -15,11 +15,12 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from favano.errors import require
-from favano.methods import AnyMethod, ClientUpdates, is_ours
+from favano.methods import AnyMethod, ClientUpdates
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.arrays import column, stacked, zeros
 from favano.schedule import Schedule, Timeline
 from favano.types import Floats, Ints, Stack, Vector
+from favano.user_classes import is_ours
 
 STRETCHES = 20
 _COLUMNS_AT_ONCE = 1000

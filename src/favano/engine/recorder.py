@@ -234,7 +234,7 @@ class Recorder(Generic[S]):
 
 def live_models(run: Aggregator[S], trainer: Trainer, fleet: ClientSpeeds, seed: int) -> Live:
     """A function of time: the models of all busy clients, each trained up to that time."""
-    policy = run.method.policy()
+    policy = run.method.run_policy
     check_progress_is_known(policy, fleet)
 
     def at(time: float, held: ClientModelView) -> Mapping[int, Vector]:

@@ -18,7 +18,7 @@ from favano.aggregation import PerUpdate
 from favano.errors import one_line, require
 from favano.flower.step_estimates import StepEstimates
 from favano.methods.method import Expected
-from favano.policies import Action, Policy, Polling, ReceivedUpdate, Referee
+from favano.policies import Action, Policy, Polling, ReceivedUpdate, Referee, policy_errors
 from favano.schedule import Schedule, Timeline
 from favano.schedule.contact_trace import ContactTrace, trace_of
 from favano.schedule.timeline import NOTES, SCALES
@@ -144,7 +144,8 @@ class Ledger:
         self.local_steps = policy.local_steps
         self.clients, self.timeline = clients, Timeline(clients, self.local_steps, NOTES)
         _check_real_time(policy)
-        self.policy, self._referee = policy.started(seed), Referee(policy)
+        with policy_errors(policy):
+            self.policy, self._referee = policy.started(seed), Referee(policy)
         self._quiet: float | None = None  # since when there is nothing to do
         self._here: set[int] = set()  # jobs whose updates are neither used nor dropped
         self.estimates = estimates
@@ -170,6 +171,10 @@ class Ledger:
     def apply(self, event: Event) -> Turn | None:
         """Follow one event; of a turn, say what is to be done."""
         self.length += 1
+        with policy_errors(self.policy):
+            return self._follow(event)
+
+    def _follow(self, event: Event) -> Turn | None:
         match event:
             case Joined(time, client, node):
                 self._join(client, node, time)
@@ -196,7 +201,8 @@ class Ledger:
 
     def turn_at(self, time: float) -> tuple[Event, Turn] | None:
         """What is to be done now; None: nothing."""
-        turn = self._act(time)
+        with policy_errors(self.policy):
+            turn = self._act(time)
         if turn is None:
             return None
         self.length += 1
@@ -204,10 +210,12 @@ class Ledger:
 
     def wakes(self) -> float:
         """When the policy is to be asked again at the latest."""
+        with policy_errors(self.policy):
+            wakes = self.policy.wakes()
         if self._quiet is None:
-            return self.policy.wakes()
+            return wakes
         somebody = bool(self.open) or len(self.present) < self.clients  # others may join
-        return self._referee.waits(self.policy.wakes(), self._quiet, for_clients=somebody)
+        return self._referee.waits(wakes, self._quiet, for_clients=somebody)
 
     def expected(self, jobs: Ints) -> Expected:
         """What was expected of the clients of these jobs when they answered."""

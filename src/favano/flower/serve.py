@@ -89,6 +89,7 @@ def strategy_of(
         selection=spec.clock.selection,
         local_steps=required(spec.training.local_steps),
         learning_rate=required(spec.training.learning_rate),
+        policy=spec.policy,
         local=LocalTraining(required(problem.batch_size), problem.batch_order, spec.training),
         tick=serving.tick,
         deadline=spec.clock.deadline,

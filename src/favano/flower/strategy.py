@@ -35,12 +35,13 @@ from favano.flower.rounds import AsyncResult, node_records
 from favano.flower.server import Server, ServerConfig, Services
 from favano.flower.server_link import ServerLink
 from favano.flower.signed_calls import signer_of
-from favano.methods import AnyMethod, State, source_digest
+from favano.methods import AnyMethod, State
 from favano.methods.context import federation
 from favano.methods.weights import measured
 from favano.planning.planned import policy_keys
-from favano.policies import Polling, Rounds, Uniform
+from favano.policies import Polling, Uniform
 from favano.policies.policy import check_selected
+from favano.policies.registry import APolicy, as_policy
 from favano.policies.selection_names import ASelection, as_selection
 from favano.records.federation import INITIAL, TRACE
 from favano.records.folder import MODEL, write_together
@@ -50,6 +51,7 @@ from favano.screening import NormGate
 from favano.specification.presets import filled
 from favano.transforms import ATransform, as_transform
 from favano.types import Buffers, Floats, Vector
+from favano.user_classes import is_ours, source_digest
 
 CHECKPOINT, JOURNAL = "checkpoint", "journal"
 
@@ -92,6 +94,7 @@ class AsyncStrategy:
 
     Args:
         method: the simulator's own object; FAVANO measures its weights here.
+        policy: whom the server asks and when, if not as the method says.
         clients: places n; a node keeps its place.
         local_steps: most steps of a job, K.
         learning_rate: of clients.
@@ -128,6 +131,7 @@ class AsyncStrategy:
     local_steps: int
     learning_rate: float
     local: LocalTraining
+    policy: APolicy | None = None
     selected: int | None = None
     selection: ASelection = "uniform"
     tick: float | None = None
@@ -164,17 +168,19 @@ class AsyncStrategy:
         has_folder = self.folder is not None
         require(has_folder or not self.resume, "resume", True, "need a folder to go on from")
         self.bound = self._bind(selected)
-        policy = self.bound.policy()
-        polls, rounds = isinstance(policy, Polling), isinstance(policy, Rounds)
-        require(not polls or self.tick is not None, "tick", None, "need seconds between two ticks")
-        rule = f"requires a method that polls, not {self.method.name}"
-        require(polls or self.tick is None, "tick", self.tick, rule)
+        policy = self.bound.run_policy
+        reads, polls = policy.__dataclass_fields__, isinstance(policy, Polling)
+        ticks = "waiting_time" in reads
+        named = self.method.name if self.policy is None else f"policy {type(policy).__name__}"
+        require(not ticks or self.tick is not None, "tick", None, "need seconds between two ticks")
+        rule = f"requires a method that polls, not {named}"
+        require(ticks or self.tick is None, "tick", self.tick, rule)
         require(polls or not self.grace, "grace", self.grace, rule)
-        rule = f"has no effect with {self.method.name} and its options; remove it"
+        rule = f"has no effect with {named} and its options; remove it"
         read = self.bound.context.selection == Uniform() or "selection" in policy_keys(self.bound)
         require(read, "selection", self.selection, rule)
-        rule = f"requires a method with rounds, not {self.method.name}"
-        require(rounds or self.deadline is None, "deadline", self.deadline, rule)
+        rule = f"requires a method with rounds, not {named}"
+        require("deadline" in reads or self.deadline is None, "deadline", self.deadline, rule)
         self._codec = read_codec(self.codec)
         Influence(policy, self.clients, self.influence)  # refuses a factor that cannot be
         check_method(self.method, policy, training, codec=self.codec, buffers=self.buffers)
@@ -300,7 +306,7 @@ class AsyncStrategy:
             link,
             Gatekeeper(run, link, fastest=self.fastest_step, deal=self.deal),
             self.norm or NormGate(),
-            Influence(self.bound.policy(), self.clients, self.influence),
+            Influence(self.bound.run_policy, self.clients, self.influence),
             workers.finding,
             workers.sending,
             files,
@@ -348,13 +354,14 @@ class AsyncStrategy:
             step_seconds=self.step_seconds,
             samples=self.samples,
             accumulation=self.local_training.training.accumulation,
+            policy=None if self.policy is None else as_policy(self.policy),
         )
         bound = measured(self.method).bind(context)
         bound.init(np.zeros(1))  # type: ignore[arg-type]  # so that errors come before any call
         return bound
 
     def _ledger(self) -> Ledger:
-        policy = self.bound.policy()
+        policy = self.bound.run_policy
         if isinstance(policy, Polling):
             policy = replace(policy, grace=self.grace)
         known = {"step_seconds": self.step_seconds, "lost": self.lost_seconds}
@@ -409,6 +416,8 @@ class AsyncStrategy:
 
     def _identity(self, flat: FlatArrays) -> dict[str, str]:
         """What must be equal for a federation to go on."""
+        policy = self.bound.run_policy
+        own = "" if is_ours(policy) else f" {source_digest(policy)}"
         keys = (
             "clients",
             "local_steps",
@@ -421,7 +430,7 @@ class AsyncStrategy:
         return {
             **{key: str(getattr(self, key)) for key in keys},
             "method": f"{self.method.name} {dict(self.method.given)}",
-            "policy": f"{self.bound.policy()}{source_digest(self.bound.context.selection) or ''}",
+            "policy": f"{policy}{own}{source_digest(self.bound.context.selection) or ''}",
             "server": " ".join(f"{made} {source_digest(made)}" for made in self.chain),
             "local training": to_json(self.local_training),
             "model": str([(name, flat.shapes[name]) for name in flat.order]),

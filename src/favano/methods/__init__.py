@@ -12,7 +12,6 @@ from favano.methods.registry import (
     method_class,
     our_methods,
 )
-from favano.user_classes import file_of, is_ours, only_trusted, source_digest
 
 __all__ = [
     "AMethod",
@@ -24,12 +23,8 @@ __all__ = [
     "State",
     "all_methods",
     "as_method",
-    "file_of",
     "foreign_option",
-    "is_ours",
     "make_method",
     "method_class",
-    "only_trusted",
     "our_methods",
-    "source_digest",
 ]

@@ -27,7 +27,8 @@ class Aafl(Method[ModelState]):
     Limitations: the earliest client updates are those of fast clients.
     """
 
-    title, plot_style, linear = "AAFL", 8, True
+    title, plot_style, linear, any_policy = "AAFL", 8, True, True
+    policy_options = ("arrival_fraction",)
 
     arrival_fraction: PositiveUnitInterval = option(
         0.1, "share of clients a server step waits for", symbol="alpha"

@@ -11,10 +11,12 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import ServerClock
+from favano.options import options_of
 from favano.policies import (
     Buffered,
     HandOut,
     Latency,
+    Policy,
     Polling,
     Rounds,
     Selection,
@@ -24,6 +26,13 @@ from favano.policies import (
 )
 from favano.timing import ClientSpeeds, Exponential, client_speeds
 from favano.types import Floats, Ints
+
+SELECTED, K = "selected", "local_steps"
+
+
+def shared_options(policy: type[Policy]) -> list[str]:
+    """The options of a policy that are keys of any run: those of the clock, and K."""
+    return [key for key in options_of(policy) if key in options_of(ServerClock) or key == K]
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Context:
     count_samples: Callable[[], Floats] | None = None  # asked where a method weighs by samples
     measured: bool = False  # whether the server measures clients' steps, as in a federation
     accumulation: Accumulation = PLAIN_SGD  # how the gradients of a job add up
+    policy: Policy | None = None  # that the run names; None: the method has its own
 
     @property
     def clients(self) -> int:
@@ -45,8 +55,21 @@ class Context:
     @property
     def selected(self) -> int:
         """Clients that the server contacts at a time, s."""
-        assert self.clock.selected is not None
-        return self.clock.selected
+        selected, policy = self.clock.selected, self.policy
+        if selected is None or (policy is not None and SELECTED not in options_of(type(policy))):
+            rule = f"has no option {SELECTED}, the clients per server step that is needed here"
+            raise BadInput("policy", type(policy).__name__, rule)
+        return selected
+
+    @property
+    def run_policy(self) -> Policy:
+        """The policy that the run names; options that are keys of the run have its values."""
+        assert self.policy is not None
+        mine = {K: self.local_steps}
+        if "selection" in (keys := shared_options(type(self.policy))):
+            mine["selection"] = self.selection
+        values = {key: mine.get(key, getattr(self.clock, key, None)) for key in keys}
+        return replace(self.policy, **values)
 
     @cached_property
     def samples(self) -> Floats:
@@ -180,6 +203,7 @@ def federation(
     step_seconds: float = 1.0,
     samples: Sequence[int] | None = None,
     accumulation: Accumulation = PLAIN_SGD,
+    policy: Policy | None = None,
 ) -> Context:
     """What is known of a federation before it begins: speeds are measured later.
 
@@ -193,6 +217,7 @@ def federation(
         step_seconds: a guess of the mean duration of a step.
         samples: of each client, if known.
         accumulation: how the gradients of a job add up; by default as in plain SGD.
+        policy: that the run names; by default the method's own.
     """
     clock = ServerClock(selected=selected, selection=selection or Uniform(), interaction_time=0.0)
     if deadline is not None:  # clients stop by then, and what they have is used if it comes in time
@@ -209,4 +234,4 @@ def federation(
         def count() -> Floats:
             return sizes
 
-    return Context(fleet, local_steps, clock, count, True, accumulation)
+    return Context(fleet, local_steps, clock, count, True, accumulation, policy)

@@ -51,7 +51,7 @@ class Favano(Method[FavanoState]):
     a step cannot be made unbiased, and one that hardly ever does adds much noise.
     """
 
-    title, plot_style, linear = "FAVANO", 0, True
+    title, plot_style, linear, any_policy = "FAVANO", 0, True, True
 
     reweight: Reweight = option(
         "stochastic",
@@ -78,7 +78,7 @@ class Favano(Method[FavanoState]):
             self.reweight,
             self.weights,
             self.given_weights,
-            self.policy(),
+            self.run_policy,
             self.context.fleet,
             measured=self.context.measured,
         )

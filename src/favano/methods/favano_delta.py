@@ -37,6 +37,7 @@ class FavanoDelta(Method[FavanoState]):
     """
 
     name, title, plot_style, linear = "favano-delta", "FAVANO-delta", 4, True
+    any_policy = True
 
     reweight: Reweight = option("stochastic", REWEIGHT_TEXT, symbol="alpha")
     weights: WeightSource = option("exact", SOURCE_TEXT)
@@ -56,7 +57,7 @@ class FavanoDelta(Method[FavanoState]):
             self.reweight,
             self.weights,
             self.given_weights,
-            self.policy(),
+            self.run_policy,
             self.context.fleet,
             measured=self.context.measured,
         )

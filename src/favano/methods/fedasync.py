@@ -17,14 +17,16 @@ class FedAsync(Method[ModelState]):
     alpha is halved once, from a given server step on, where the first update makes step 1.
     alpha_t is a function of the base value, the step and the staleness: nothing decays by
     accident. tau is 0 for an update from the newest model, where t - tau of its Algorithm 1 is 1
-    (`staleness_from_one`). The clients' proximal term rho (w - w_start) is `proximal` of local
-    training.
+    (`staleness_from_one`). Several updates in one server step, as another policy may use them, are
+    taken in one after the other. The clients' proximal term rho (w - w_start) is `proximal` of
+    local training.
 
     Limitations: the model is mostly that of the last few clients, and fast ones come more
     often, so it forgets what slow clients hold.
     """
 
-    plot_style, linear = 6, True
+    plot_style, linear, any_policy = 6, True, True
+    policy_options = ("max_staleness", "concurrency", "latency")
     suggests = {"proximal": 0.005}
 
     mixing: PositiveUnitInterval = option(0.6, "weight of a fresh model", symbol="alpha")
@@ -55,12 +57,13 @@ class FedAsync(Method[ModelState]):
         return ModelState(self.aggregate_buffers(state.model, updates.end, updates))
 
     def aggregate_buffers(self, server: Vector, clients: Stack, updates: ClientUpdates) -> Vector:
-        weight = self.weight(updates)
-        return (1.0 - weight) * server + weight * clients[0]
+        for place, weight in enumerate(self.weights(updates)):
+            server = (1.0 - weight) * server + weight * clients[place]
+        return server
 
-    def weight(self, updates: ClientUpdates) -> float:
-        """alpha_t of the one client update."""
+    def weights(self, updates: ClientUpdates) -> list[float]:
+        """alpha_t of each client update."""
         late = self.halve_mixing_at > 0 and updates.version + 1 >= self.halve_mixing_at
         age = updates.staleness + int(self.staleness_from_one)
-        sigma = float(parse_staleness(self.staleness)(age)[0])
-        return self.mixing * (0.5 if late else 1.0) * sigma
+        mixing = self.mixing * (0.5 if late else 1.0)
+        return [mixing * sigma for sigma in parse_staleness(self.staleness)(age).tolist()]

@@ -17,7 +17,7 @@ class FedAvg(Method[ModelState]):
     the run; give a deadline.
     """
 
-    plot_style, linear = 1, True
+    plot_style, linear, any_policy = 1, True, True
 
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")

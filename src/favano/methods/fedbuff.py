@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from favano.errors import require
+from favano.errors import BadInput, require
 from favano.methods.arrays import column
 from favano.methods.method import ClientUpdates, Method, ModelState
 from favano.methods.staleness import SQUARE_ROOT, StalenessRule, parse_staleness
@@ -30,7 +30,10 @@ class FedBuff(Method[ModelState]):
     IID it forgets what slow clients hold. The server step must suit the mode.
     """
 
-    plot_style, linear = 3, True
+    plot_style, linear, any_policy = 3, True, True
+    policy_options = (
+        "buffer", "buffer_mode", "concurrency", "distinct", "max_staleness", "flush_at_end",
+    )  # fmt: skip
 
     buffer: Count | None = option(
         None, "client updates per server step", otherwise="by data set, else 10", symbol="Z"
@@ -86,7 +89,10 @@ class FedBuff(Method[ModelState]):
         return ModelState(state.model - self.server_learning_rate * delta)
 
     def rates(self, schedule: Schedule) -> Floats:
-        scale = self._size / self.context.clients if self.rate_scale == "buffer" else 1.0
+        if (scaled := self.rate_scale == "buffer") and self.context.policy is not None:
+            rule = f"need none with policy {type(self.run_policy).__name__}, which has no buffer"
+            raise BadInput("rate_scale", self.rate_scale, rule)
+        scale = self._size / self.context.clients if scaled else 1.0
         return np.full(len(schedule.client), scale)
 
     @property

@@ -24,7 +24,7 @@ class FedNova(Method[ModelState]):
     Limitations: as FedAvg, a round is as slow as its slowest client.
     """
 
-    plot_style, linear = 13, True
+    plot_style, linear, any_policy = 13, True, True
 
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")

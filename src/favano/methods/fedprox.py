@@ -19,7 +19,7 @@ class FedProx(Method[ModelState]):
     Limitations: a strong pull makes every method with many local steps slow.
     """
 
-    plot_style, linear = 12, True
+    plot_style, linear, any_policy = 12, True, True
     suggests = {"proximal": 0.01}
 
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")

@@ -107,7 +107,9 @@ class Method(Options, ABC, Generic[S]):
     both follow from the class), `linear` if `aggregate` is linear in all models involved,
     `distances` if it is a sum of models with weights that depend on nothing of the models but
     the Euclidean `norm` of their differences, `memory` as the number of vectors that a client keeps
-    from job to job, and `suggests`, defaults of local training that belong to the method.
+    from job to job, `suggests`, defaults of local training that belong to the method, and
+    `any_policy` if `aggregate` makes sense for whatever updates a policy uses: a run may then name
+    another policy. A method without a `policy` takes that of the run.
     """
 
     name: ClassVar[str] = ""
@@ -118,6 +120,8 @@ class Method(Options, ABC, Generic[S]):
     suggests: ClassVar[Mapping[str, object]] = MappingProxyType({})
     import_path: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
     plot_style: ClassVar[int | None] = None  # number of its colour and marker
+    any_policy: ClassVar[bool] = False  # whether a run may name another policy than its own
+    policy_options: ClassVar[tuple[str, ...]] = ()  # those that only its own policy reads
 
     label: str = field(default="", kw_only=True)  # its name in one comparison
 
@@ -135,6 +139,7 @@ class Method(Options, ABC, Generic[S]):
         both = cls.has("gradient_correction") and cls.has("next_client_model")
         rule = "has a gradient_correction, so its clients must all start from the newest model"
         require(not both, "method", cls.name, f"{rule}; remove next_client_model")
+        cls.any_policy |= not cls.has("policy")
         steps = cls.has("local_step") == (cls.memory > 0)
         require(
             steps,
@@ -147,9 +152,10 @@ class Method(Options, ABC, Generic[S]):
         with self.hook("check"):
             super().__post_init__()
 
-    @abstractmethod
     def policy(self) -> Policy:
-        """Whom the server asks, and when."""
+        """Whom the server asks, and when; by default as the run says."""
+        rule = f"{self.name} has none of its own; name one, as --policy rounds or policy="
+        raise BadInput("policy", "none", rule)
 
     @abstractmethod
     def aggregate(self, state: S, updates: ClientUpdates) -> S:
@@ -232,14 +238,34 @@ class Method(Options, ABC, Generic[S]):
         """The same method as a part of one run; what contradicts itself is refused."""
         bound = replace(self)
         object.__setattr__(bound, "_context", context)
-        with self.hook("policy"):
-            policy = bound.policy()
-        rule = f"policy returns {policy!r}; need a favano.Policy, such as self.context.rounds()"
-        require(isinstance(policy, Policy), "method", self.name, rule)
+        policy = bound._own_policy() if context.policy is None else bound._taken(context)
+        object.__setattr__(bound, "_policy", policy)
         if self.has("gradient_correction"):
             rule = "has a gradient_correction, so its clients must all start from the newest model"
             require(isinstance(policy, Rounds), "method", self.name, f"{rule}: need rounds")
         return bound
+
+    def _own_policy(self) -> Policy:
+        with self.hook("policy"):
+            policy = self.policy()
+        rule = f"policy returns {policy!r}; need a favano.Policy, such as self.context.rounds()"
+        require(isinstance(policy, Policy), "method", self.name, rule)
+        return policy
+
+    def _taken(self, context: Context) -> Policy:
+        """The policy that the run names, with the values of the run."""
+        policy = context.run_policy
+        rule = f"{self.name} aggregates what its own policy uses, and takes no other"
+        require(self.any_policy, "policy", type(policy).__name__, rule)
+        return policy
+
+    @property
+    def run_policy(self) -> Policy:
+        """Whom the server asks, and when: the policy that the run names, or the method's own."""
+        policy: Policy | None = self.__dict__.get("_policy")
+        if policy is None:
+            raise BadInput("method", self.name, "has no run yet; use method.bind(context)")
+        return policy
 
     def job_rates(self, schedule: Schedule) -> Floats:
         """The factors of `rates`; raises BadInput if they are not valid."""

@@ -10,10 +10,11 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.methods.context import per_client
 from favano.methods.method import Expected, Method, State
-from favano.policies import BySamples, LeastRecent, Polling, Uniform, Weighted
+from favano.policies import BySamples, LeastRecent, Policy, Polling, Uniform, Weighted
 from favano.schedule import plan
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
+from favano.user_classes import is_ours
 
 Reweight = Literal["stochastic", "deterministic", "none"]
 WeightSource = Literal["exact", "empirical", "monte-carlo", "given", "measured"]
@@ -85,12 +86,16 @@ def step_weights(
     rule: Reweight,
     source: WeightSource,
     given: tuple[float, ...],
-    policy: Polling,
+    policy: Policy,
     fleet: ClientSpeeds,
     *,
     measured: bool = False,  # whether somebody measures clients' steps
 ) -> Weights:
     """What clients know of their expected number of steps."""
+    if rule != "none" and source in ("exact", "monte-carlo", "measured"):
+        known = isinstance(policy, Polling) or (source == "exact" and is_ours(policy))
+        text = f"cannot be known with policy {type(policy).__name__}; use empirical or given"
+        require(known, "weights", source, text)
     if source == "measured":
         text = "is for federations, whose server measures clients' steps; use exact or empirical"
         require(measured, "weights", source, text)
@@ -100,6 +105,7 @@ def step_weights(
     if source == "empirical":
         return Empirical(_alike(policy, fleet))
     if source == "monte-carlo":
+        assert isinstance(policy, Polling)
         return _monte_carlo(policy, fleet)
     if source == "given":
         return _given_weights(rule, given, fleet)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TypeAlias, cast
 
 from favano.data import is_natural
 from favano.errors import BadInput, require
@@ -13,15 +14,27 @@ from favano.methods import AnyMethod, Context, make_method, method_class
 from favano.methods.clock import ServerClock
 from favano.options import options_of
 from favano.planning.planned import OPEN_KEYS, make_context, policy_keys
+from favano.policies import Policy
+from favano.policies.registry import as_policy
 from favano.quantisation.recipe import Recipe
 from favano.records.folder import FILES, PAGE, RUNS_FOLDER, folder_name
 from favano.records.resumption import RESUME
 from favano.specification.parts import Fleet
 from favano.specification.presets import check_named, resolve
-from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec, part_options, required
+from favano.specification.spec import (
+    ALGORITHM,
+    LABEL,
+    POLICY,
+    Spec,
+    make_spec,
+    part_options,
+    required,
+    with_policy,
+)
 
 DEFAULT = ("favano", "fedavg", "quafl", "fedbuff")
 _MANY = 100_000
+_Compared: TypeAlias = tuple[AnyMethod, Policy | None]  # with the policy that its run names
 _TAKEN = {PAGE, RESUME, RUNS_FOLDER, *FILES}  # what is written or looked for beside such folders
 _ALIKE = ("dataset", "normalise", "holdout", "data_fraction", "model", "device", "quantise")
 
@@ -43,6 +56,7 @@ def comparison(
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
     [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
     """
+    shared = with_policy(shared, [method_class(str(method[ALGORITHM])) for method in methods])
     asked = [dict(method) for method in methods]
     by_name = _by_name(asked) if settings else {}
     for setting in settings:
@@ -50,7 +64,7 @@ def comparison(
         by_name[name][key] = value
     kinds = [_with_options({**shared, **method}) for method in asked]
     made = [
-        make_spec({**shared_keys(shared, kind, kinds), **method})
+        make_spec({**_taken(shared, [kind], kinds), **method})
         for kind, method in zip(kinds, asked, strict=True)
     ]
     specs = [resolve(spec) for spec in label_variants(made)]
@@ -89,39 +103,42 @@ def shared_keys(
     Keys that only other compared methods take are dropped. A key that none of them takes is kept,
     so that it is refused later.
     """
-    return _taken(keys, [method], compared)
+    policy = None if keys.get(POLICY) is None else as_policy(keys[POLICY])
+    return _taken(keys, [(method, policy)], [(other, policy) for other in compared])
 
 
 def _taken(
-    keys: Mapping[str, object], wanted: Sequence[AnyMethod], others: Sequence[AnyMethod]
+    keys: Mapping[str, object], wanted: Sequence[_Compared], others: Sequence[_Compared]
 ) -> dict[str, object]:
     """Keys that a wanted method takes, and keys that no other method takes."""
     return {
         key: value
         for key, value in keys.items()
-        if any(_takes(key, method) for method in wanted)
-        or not any(_takes(key, method) for method in others)
+        if any(_takes(key, *compared) for compared in wanted)
+        or not any(_takes(key, *compared) for compared in others)
     }
 
 
-def _with_options(keys: Mapping[str, object]) -> AnyMethod:
-    """The method that the keys name, with its options among them."""
+def _with_options(keys: Mapping[str, object]) -> _Compared:
+    """The method that the keys name, with its options among them, and the policy if they do."""
     name = str(keys[ALGORITHM])
-    own = options_of(method_class(name))
-    return make_method(name, {key: value for key, value in keys.items() if key in own})
+    kind = method_class(name)
+    rest = with_policy(keys, [kind])
+    policy = cast(Policy | None, rest.get(POLICY))
+    return make_method(name, {key: rest[key] for key in rest if key in options_of(kind)}), policy
 
 
-def _takes(key: str, method: AnyMethod) -> bool:
-    """Whether a method has a key."""
+def _takes(key: str, method: AnyMethod, policy: Policy | None) -> bool:
+    """Whether a method has a key, under its own policy or this one."""
     if key in options_of(ServerClock) or key in OPEN_KEYS:
-        return key in read_keys(method)
-    return key in part_options() or key in options_of(type(method))
+        return key in read_keys(method, policy)
+    return key == POLICY or key in part_options() or key in options_of(type(method))
 
 
-def read_keys(method: AnyMethod) -> set[str]:
+def read_keys(method: AnyMethod, policy: Policy | None = None) -> set[str]:
     """Keys that a method's policy depends on, however many clients there are."""
     try:
-        return policy_keys(method.bind(_large_context()))
+        return policy_keys(method.bind(replace(_large_context(), policy=policy)))
     except BadInput:  # here; the run that is asked for may be possible
         return {*options_of(ServerClock), *OPEN_KEYS}
 
@@ -185,5 +202,18 @@ def _label(spec: Spec, specs: Sequence[Spec]) -> str:
         for key in options_of(type(method))
         if any(getattr(other, key, None) != getattr(method, key) for other in alike)
     ]
-    words = ", ".join(f"{key}={value}" for key, value in method.given.items() if key in apart)
+    own = [f"{key}={value}" for key, value in method.given.items() if key in apart]
+    policies = [other.policy for other in specs if other.name == spec.name]
+    words = ", ".join([*own, *_policy_words(spec.policy, policies)])
     return f"{method.title} ({words})" if words and not method.label else method.label
+
+
+def _policy_words(policy: Policy | None, others: Sequence[Policy | None]) -> list[str]:
+    """How a policy differs from others: by its name, or by its options."""
+    if policy is None or all(other == policy for other in others):
+        return []
+    if any(type(other) is not type(policy) for other in others):
+        return [type(policy).__name__]
+    names = options_of(type(policy))
+    apart = [key for key in names if len({getattr(other, key) for other in others}) > 1]
+    return [f"{key}={getattr(policy, key)}" for key in apart]

@@ -24,7 +24,7 @@ class Plan:
     planned: Planned
 
     def __post_init__(self) -> None:
-        policy, name = self.planned.method.policy(), self.planned.spec.name
+        policy, name = self.planned.method.run_policy, self.planned.spec.name
         sees = " and ".join(policy.sees)
         rule = f"cannot be planned: its policy, {type(policy).__name__}, sees {sees} of updates"
         require(not policy.grows, "algorithm", name, rule)

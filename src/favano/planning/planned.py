@@ -15,7 +15,7 @@ from favano import theory
 from favano.data import Traits, partition
 from favano.engine.audit import LocalSteps
 from favano.errors import BadInput, require
-from favano.methods import AnyMethod, Context, is_ours
+from favano.methods import AnyMethod, Context
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
@@ -27,6 +27,7 @@ from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required
 from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_speeds
 from favano.types import Floats
+from favano.user_classes import is_ours
 
 # Keys that methods read or not, as their options are.
 OPEN_KEYS: Final = frozenset({"selected", "selection", "local_steps", "local_epochs"})
@@ -53,7 +54,7 @@ class Planned:
     @property
     def timeline(self) -> Timeline | VirtualClock:
         """The timeline of the run or, if it grows with the run, the clock that makes it."""
-        horizon, policy = required(self.spec.run.horizon), self.method.policy()
+        horizon, policy = required(self.spec.run.horizon), self.method.run_policy
         if policy.grows:
             return VirtualClock(policy, self.fleet, horizon, self.seed)
         return Timeline.of(self.schedule)
@@ -61,7 +62,7 @@ class Planned:
     @property
     def longest_job(self) -> int:
         """The most local steps of a job."""
-        most = self.schedule.local_steps if self.method.policy().grows else self.schedule.steps
+        most = self.schedule.local_steps if self.method.run_policy.grows else self.schedule.steps
         return int(np.max(most, initial=0))
 
     @property
@@ -120,7 +121,7 @@ def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
     method.job_rates(schedule)  # refused before any training
     rule = f"need none with {method.name}, whose schedule grows with the run"
     codec = spec.run.codec
-    require(codec == "none" or not method.policy().grows, "codec", codec, rule)
+    require(codec == "none" or not method.run_policy.grows, "codec", codec, rule)
     bound = bound_setting(spec, method) if spec.run.track_bound else None
     return Planned(spec, seed, method, schedule, bound)
 
@@ -171,7 +172,8 @@ def make_context(spec: Spec, seed: int, traits: Traits | None = None) -> Context
             return np.array([len(part) for part in parts], dtype=np.float64)
 
     fleet, rule = make_fleet(spec, seed), spec.training.accumulation
-    return Context(fleet, _steps_per_job(spec, count), spec.clock, count, accumulation=rule)
+    steps = _steps_per_job(spec, count)
+    return Context(fleet, steps, spec.clock, count, False, rule, spec.policy)
 
 
 def _steps_per_job(spec: Spec, count: Callable[[], Floats] | None) -> StepsPerJob:
@@ -201,7 +203,7 @@ def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMetho
 
 def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     """The schedule of one seed up to the horizon; runs with the same contacts share it."""
-    policy, fleet, horizon = method.policy(), method.context.fleet, required(spec.run.horizon)
+    policy, fleet, horizon = method.run_policy, method.context.fleet, required(spec.run.horizon)
     clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes())
     for row in fleet.law.rows if isinstance(fleet.law, Trace) else ():  # the file may have changed
         clients.update(row.tobytes())
@@ -217,9 +219,12 @@ def bound_setting(
     spec: Spec, method: AnyMethod, form: theory.Form = "rigorous"
 ) -> theory.TheorySetting | None:
     """The setting of Theorem 1 for a run of FAVANO; None for runs that it does not cover."""
+    policy = method.run_policy
     if not isinstance(method, Favano) or method.reweight == "none":
         return None
-    return theory.setting(method.policy(), method.context.fleet, method.reweight, form)
+    if not isinstance(policy, Polling):
+        return None
+    return theory.setting(policy, method.context.fleet, method.reweight, form)
 
 
 def _check_keys(spec: Spec, method: AnyMethod) -> None:
@@ -229,9 +234,12 @@ def _check_keys(spec: Spec, method: AnyMethod) -> None:
         if key in options_of(ServerClock) and key not in OPEN_KEYS:
             owner = "polls" if key in Polling.__dataclass_fields__ else "rounds"
             rule = f"is a key of methods with {owner}, which {spec.method.name} does not have"
+            if spec.policy is not None:
+                rule = f"is not an option of policy {type(spec.policy).__name__}; remove it"
             require(key in read, key, value, rule)
         elif key in OPEN_KEYS:
-            rule = f"has no effect with {spec.method.name} and its options; remove it"
+            named = spec.method.name if spec.policy is None else type(spec.policy).__name__
+            rule = f"has no effect with {named} and its options; remove it"
             require(key in read, key, value, rule)
 
 
@@ -252,11 +260,13 @@ def _check_one_step(spec: Spec, longest: int) -> None:
 
 def policy_keys(method: AnyMethod) -> set[str]:
     """Keys of the clock, and those of K, that the policy of a bound method depends on."""
-    policy, context = method.policy(), method.context
+    policy, context = method.run_policy, method.context
     clock, given = context.clock, context.clock.selection
     other_rule = LeastRecent() if given == Uniform() else Uniform()
     others = {
-        ("selected",): replace(context, clock=replace(clock, selected=context.selected + 1)),
+        ("selected",): replace(
+            context, clock=replace(clock, selected=required(clock.selected) + 1)
+        ),
         ("selection",): replace(context, clock=replace(clock, selection=other_rule)),
         ("local_steps", "local_epochs"): replace(context, local_steps=context.longest_job + 1),
     }
@@ -267,6 +277,6 @@ def policy_keys(method: AnyMethod) -> set[str]:
 def _differs(method: AnyMethod, context: Context) -> bool:
     """Whether the policy of a bound method is another one in this context."""
     try:
-        return method.bind(context).policy() != method.policy()
+        return method.bind(context).run_policy != method.run_policy
     except BadInput:  # it looks at what is too much for it
         return True

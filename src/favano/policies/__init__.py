@@ -11,6 +11,7 @@ from favano.policies.policy import Policy as Policy
 from favano.policies.policy import ReceivedUpdate as ReceivedUpdate
 from favano.policies.policy import Referee as Referee
 from favano.policies.policy import StepsPerJob as StepsPerJob
+from favano.policies.policy import policy_errors as policy_errors
 from favano.policies.polling import Interruption as Interruption
 from favano.policies.polling import Polling as Polling
 from favano.policies.polling import StepCount as StepCount

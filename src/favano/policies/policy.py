@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, replace
 from math import inf, nan
-from typing import NamedTuple, NoReturn, Self, TypeAlias
+from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
-from favano.errors import BadInput, require
+from favano.errors import BadInput, format_error, require
 from favano.options import Options, option
 from favano.rng import Stream, word
+from favano.user_classes import is_ours
 
 VALUES = ("loss", "delta_norm", "server_distance")  # of client updates, that policies may see
 _SERVER = 2**40  # the server's own stream among those of the clients
@@ -90,14 +92,22 @@ class Policy(Options, ABC):
     made, training has diverged, or the number of updates is only estimated before a run.
     """
 
+    name: ClassVar[str] = ""  # on the command line; by default that of the class
+    import_path: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
+
     local_steps: StepsPerJob = option(
         20, "local steps per job, of all clients or of each", symbol="K"
     )
 
     @classmethod
     def declare(cls) -> None:
-        """Let attributes be set that are not options."""
+        """Name the policy, and let attributes be set that are not options."""
+        cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         setattr(cls, "__setattr__", _set_state)  # noqa: B010
+
+    def __post_init__(self) -> None:
+        with policy_errors(self):
+            super().__post_init__()
 
     def started(self, seed: int) -> Self:
         """The same policy at the beginning of a run."""
@@ -181,6 +191,18 @@ class Policy(Options, ABC):
 
 def _of(client: int, steps: StepsPerJob) -> int:
     return steps if isinstance(steps, int) else steps[client]
+
+
+@contextmanager
+def policy_errors(policy: Policy) -> Iterator[None]:
+    """An exception in a policy of one's own becomes BadInput with its name, by any clock."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, BadInput) or is_ours(policy):
+            raise
+        rule = f"raises {format_error(error)}"
+        raise BadInput("policy", type(policy).__name__, rule) from error
 
 
 def drawn_place(seed: int, index: int, size: int) -> int:

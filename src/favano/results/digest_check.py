@@ -18,6 +18,7 @@ from favano.records.chain import NO_DIGESTS, DigestCheck, first_broken
 from favano.specification.history_start import history_start
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec
+from favano.user_classes import only_trusted
 
 Digests: TypeAlias = Mapping[str, str | None]  # of data, files and source
 
@@ -64,7 +65,8 @@ def _starts(
     name = str(keys.get("algorithm", Favano.name))
     if name not in all_methods():
         return {}, start_unknown(name)
-    spec = resolve(make_spec(keys))
+    with only_trusted(()):
+        spec = resolve(make_spec(keys))
     return {seed: history_start(spec, seed, **digests) for seed in seeds}, ""
 
 

@@ -36,7 +36,7 @@ def check_folder(folder: Path, spec: Spec) -> None:
         names = [] if is_longer(folder, spec) else differing_keys(_held(folder), resolve(spec))
         _need_equal(folder, names)
         if (held := _ended(folder)) is not None:
-            name = spec.method.name
+            name = " and ".join(part.name for part in spec.own_parts) or spec.method.name
             named = ", ".join(named_files(spec))
             rule = f"already holds a run of other contents of {named}; choose a new folder"
             require(files_digest(spec) == held.trace, "out", folder, rule)

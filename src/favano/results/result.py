@@ -57,6 +57,7 @@ from favano.specification.config import spec_tables, stored_keys
 from favano.specification.optimiser_words import describe_optimiser
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec
+from favano.user_classes import only_trusted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -128,13 +129,15 @@ class Result:
     def spec(self) -> Spec:
         """The complete specification; refused if the method is unknown here: nothing is executed.
 
-        It has the parts `problem`, `fleet`, `clock`, `server`, `training`, `run` and `method`.
+        It has the parts `problem`, `fleet`, `clock`, `server`, `training`, `run` and `method`, and
+        the `policy` that the run named, if it did.
         """
         if self._spec is None:
             name = str(self.keys.get(ALGORITHM, "favano"))
             rule = f"its method {name} is unknown here, or in a file that would be executed"
             require(name in all_methods(), "results", self.folder, rule)
-            self._spec = resolve(make_spec(self.keys))
+            with only_trusted(()):
+                self._spec = resolve(make_spec(self.keys))
         return self._spec
 
     @property

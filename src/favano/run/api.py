@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Unpack
 
 from favano.data import is_natural
 from favano.errors import require
-from favano.methods import AMethod, as_method
+from favano.methods import AMethod, AnyMethod, as_method
+from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
 from favano.planning.comparison import label_variants, shared_keys
 from favano.planning.planned import plan_seed
+from favano.policies import Policy
+from favano.policies.registry import as_policy
 from favano.records import as_path
 from favano.records.folder import folder_name
 from favano.run.data import split_of
@@ -22,7 +25,7 @@ from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
-from favano.specification.spec import Spec, make_spec
+from favano.specification.spec import POLICY, Spec, make_spec, with_policy
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
@@ -57,9 +60,10 @@ def simulate(
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
         **keys: the flags of `favano run` by their names: of clock, server, training and run, of a
-            method that is given by its name, of a problem that is, and of the fleet if none is
-            given. What is left out takes the paper's constants for the data set; with your own
-            data, neutral values, of which you are told.
+            method or policy that is given by its name, of a problem that is, and of the fleet if
+            none is given. `policy` may be an object of `favano.Policy`, too; without it the method
+            has its own. What is left out takes the paper's constants for the data set; with your
+            own data, neutral values, of which you are told.
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
@@ -235,6 +239,7 @@ def _specs(
     require(bool(made), "methods", "[]", "need at least one method")
     fleet, part = fleet or Fleet(), problem.part
     asked = []
+    keys = _with_policy(keys, made)
     for given, method in zip(methods, made, strict=True):
         mine = shared_keys(keys, method, made)
         if given is method:  # an object, which has its options
@@ -248,6 +253,18 @@ def _specs(
     if problem.is_own:
         _print_taken(specs)
     return specs
+
+
+def _with_policy(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> dict[str, object]:
+    """The keys with the policy as an object; one that is given as an object has its options."""
+    given = keys.get(POLICY)
+    if isinstance(given, Policy | Mapping):
+        policy = as_policy(given)
+        for key in options_of(type(policy)):
+            rule = f"is an option of the policy: give it to {type(policy).__name__}(...)"
+            once = key not in keys or (key == K and K not in policy.given)
+            require(once, key, keys.get(key), rule)
+    return with_policy(keys, [type(method) for method in methods])
 
 
 def _print_taken(specs: Sequence[Spec]) -> None:

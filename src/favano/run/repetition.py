@@ -144,7 +144,8 @@ def _check_files(stated: StoredResult, spec: Spec) -> None:
     """Refuse to repeat a run whose files have changed: step times, a split, a method."""
     rule = f"has changed since {stated.path} was made"
     same = spec.source == stated.result.summary.source
-    require(same, "algorithm", spec.keys["algorithm"], rule)
+    names = ", ".join(part.import_path or part.name for part in spec.own_parts)
+    require(same, "algorithm", names or spec.method.name, rule)
     named = ", ".join(named_files(spec))
     require(files_digest(spec) == stated.result.summary.trace, "files", named, rule)
 

@@ -17,7 +17,7 @@ from favano.aggregation.link import Messages
 from favano.data import BatchStream, partition
 from favano.engine import PlainLoop
 from favano.errors import BadInput, require
-from favano.methods import AnyMethod, State, only_trusted
+from favano.methods import AnyMethod, State
 from favano.methods.context import federation
 from favano.methods.method import Expected
 from favano.methods.weights import measured
@@ -35,6 +35,7 @@ from favano.specification.spec import Spec, make_spec, required, steps_of
 from favano.training import FlatModel, LoopTrainer, Task, Work
 from favano.transforms import AnyTransform
 from favano.types import Buffers, Ints, Stack, Vector
+from favano.user_classes import only_trusted
 
 Places: TypeAlias = Mapping[tuple[int, int], int]
 
@@ -162,6 +163,7 @@ def replayed(
             deadline=spec.clock.deadline,
             step_seconds=record.step_seconds,
             accumulation=spec.training.accumulation,
+            policy=spec.policy,
         )
     )
     trainer, places = _trainer(spec, trace, method, data_dir)

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import torch
 
 from favano.errors import require
-from favano.methods import AnyMethod, all_methods, file_of, method_class
+from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.favano import Favano
 from favano.options import from_text, place_of
-from favano.policies import Selection, Uniform
+from favano.policies import Policy, Selection, Uniform
+from favano.policies.registry import NAME, all_policies, as_policy
 from favano.policies.selection_names import KEY as SELECTION
 from favano.policies.selection_names import OURS as OUR_SELECTIONS
 from favano.records import Row, RunRecord, read_file, rows_by_seed
@@ -35,9 +36,10 @@ from favano.specification.config import SERVER
 from favano.specification.digest import run_digest
 from favano.specification.history_start import history_start
 from favano.specification.presets import resolve
-from favano.specification.spec import ALGORITHM, Spec, make_spec
+from favano.specification.spec import ALGORITHM, POLICY, Spec, make_spec
 from favano.transforms import AnyTransform, parse_transform
 from favano.transforms.registry import OURS
+from favano.user_classes import file_of
 
 
 class OwnClasses(NamedTuple):
@@ -46,13 +48,14 @@ class OwnClasses(NamedTuple):
     methods: Mapping[str, type[AnyMethod]] = {}
     transforms: Mapping[str, type[AnyTransform]] = {}
     selections: Mapping[str, type[Selection]] = {}
+    policies: Mapping[str, type[Policy]] = {}
 
 
 NO_CLASSES = OwnClasses()
 _ALL_FILES = "need all files of a result as they were written"
 _FROM_PYTHON = (
     "verify it from Python: favano.verify(folder, problem, methods=[...], server=[...], "
-    "selection=...)"
+    "selection=..., policies=[...])"
 )
 
 
@@ -158,13 +161,22 @@ def _spec_of(result: Result, own: OwnClasses, execute: bool) -> Spec | None:
     selection = str(keys.get(SELECTION, Uniform.name))
     rules, (rule_name, _) = {**OUR_SELECTIONS, **own.selections}, place_of(selection)
     foreign += [rule_name] if rule_name not in rules else []
-    if not execute and (kind is None or foreign):
+    table = keys.get(POLICY)
+    policy = str(table.get(NAME)) if isinstance(table, dict) else None
+    known = {**all_policies(), **own.policies}
+    own_policy = policy is not None and policy not in known
+    if not execute and (kind is None or foreign or own_policy):
         return None
     rule = f"was made with a method of its own, {name}; {_FROM_PYTHON}"
     require(kind is not None or file_of(name) is not None, "folder", result.folder, rule)
     for place in foreign:
         rule = f"was made with a class of its own, {place}; {_FROM_PYTHON}"
         require(file_of(place) is not None, "folder", result.folder, rule)
+    rule = f"was made with a policy of its own, {policy}; {_FROM_PYTHON}"
+    found = not own_policy or file_of(str(policy)) is not None
+    require(found, "folder", result.folder, rule)
+    if policy is not None:
+        keys[POLICY] = as_policy(table, known)
     if texts:
         keys[SERVER] = [parse_transform(text, own.transforms) for text in texts]
     if rule_name in own.selections:

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from favano import __version__
 from favano.errors import require
-from favano.methods import AMethod, as_method, only_trusted
+from favano.methods import AMethod, as_method
+from favano.policies.registry import APolicy, as_policy
 from favano.policies.selection_names import ASelection, as_selection
 from favano.records import CostRecord, Row, as_path
 from favano.records.folder import BOUND, MODEL, PARTICIPATION, SPEC, SUMMARY
@@ -22,6 +23,7 @@ from favano.run.row_comparison import Seed, apart_words
 from favano.run.stored_result import OwnClasses, StoredResult, contradiction, read_statements
 from favano.specification.spec import required
 from favano.transforms import ATransform, as_transform
+from favano.user_classes import only_trusted
 
 Outcome: TypeAlias = Literal["proved", "agrees", "not proved", "wrong"]
 _EARLY = ("partial", "stopped")
@@ -63,6 +65,7 @@ def verify(
     methods: Sequence[AMethod] = (),
     server: Sequence[ATransform] = (),
     selection: ASelection | None = None,
+    policies: Sequence[APolicy] = (),
     trust: Sequence[Path | str] | Path | str = (),
     chain_only: bool = False,
     from_checkpoints: bool = False,
@@ -81,7 +84,8 @@ def verify(
         methods: of the runs, if they were classes in Python.
         server: transforms of the runs, if they were.
         selection: rule of the runs, if it was.
-        trust: files of methods that may be executed, if the result names them.
+        policies: of the runs, if they were.
+        trust: Python files that may be executed, if the result names them.
         chain_only: only check the files against each other; nothing is executed.
         from_checkpoints: repeat only what follows the oldest checkpoints that are there.
         progress: is told how far the runs are.
@@ -96,6 +100,7 @@ def verify(
         {name: type(own) for own in made for name in (own.name, own.import_path) if name},
         {made.name: type(made) for made in map(as_transform, server)},
         {} if selection is None else {(rule := as_selection(selection)).name: type(rule)},
+        {made.name: type(made) for made in map(as_policy, policies)},
     )
     path = as_path("folder", folder)
     with only_trusted(as_path("trust", file) for file in trusted):

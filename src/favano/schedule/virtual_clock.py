@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, nan
 
 import numpy as np
 
-from favano.errors import BadInput, format_error
-from favano.policies import Action, Dispatch, Policy, ReceivedUpdate, Referee
+from favano.policies import Action, Dispatch, Policy, ReceivedUpdate, Referee, policy_errors
 from favano.schedule.draws import client_steps, draws_used, job_steps, step_ends
 from favano.schedule.job_times import JobTimes
 from favano.schedule.schedule import Schedule
@@ -74,7 +72,9 @@ class VirtualClock:
         self, policy: Policy, fleet: ClientSpeeds, horizon: float, seed: int, *, jobs: float = 0.0
     ) -> None:
         self._given = policy, fleet, horizon, seed
-        self._policy, self._fleet, self._seed = policy.started(seed), fleet, seed
+        with policy_errors(policy):
+            self._policy = policy.started(seed)
+        self._fleet, self._seed = fleet, seed
         self._horizon, self._last = horizon, float(latest(horizon))
         self._referee, self.sees = Referee(policy), tuple(policy.sees)
         self._most = job_steps(policy.most_steps, fleet)
@@ -97,7 +97,7 @@ class VirtualClock:
         self._unused: list[_Job] = []
         self._learnt: list[tuple[float, ...]] = []
         self.awaited: int | None = None  # the job whose values come next; None: there are none
-        with self._refusing():
+        with policy_errors(self._policy):
             for stream in sorted(self._client_of):
                 self._policy.join(stream, 0.0)
             self._go_on()
@@ -120,20 +120,9 @@ class VirtualClock:
         """Go on with the values of the awaited update, in the order of `sees`."""
         self._learnt.append(tuple(values))
         self.awaited = None
-        with self._refusing():
+        with policy_errors(self._policy):
             self._receive(tuple(zip(self.sees, values, strict=True)))
             self._go_on()
-
-    @contextmanager
-    def _refusing(self) -> Iterator[None]:
-        """An error of somebody's own policy gets its name."""
-        try:
-            yield
-        except Exception as error:
-            kind = type(self._policy)
-            if isinstance(error, BadInput) or kind.__module__.startswith("favano."):
-                raise
-            raise BadInput("policy", kind.__name__, f"raises {format_error(error)}") from error
 
     def _go_on(self) -> None:
         """Until values are needed, or the horizon is reached."""

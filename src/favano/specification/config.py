@@ -15,9 +15,10 @@ from favano.file_sizes import read_limited
 from favano.methods import all_methods
 from favano.methods.favano import Favano
 from favano.options import did_you_mean, options_of
-from favano.specification.spec import ALGORITHM, LABEL, PARTS, Spec, part_options
+from favano.policies.registry import NAME
+from favano.specification.spec import ALGORITHM, LABEL, PARTS, POLICY, Spec, part_options
 
-METHOD, NAME = "method", "name"
+METHOD = "method"
 SERVER = "server"  # a table of flags, or a list of transforms
 _UNIT = "local_steps_unit"
 
@@ -70,6 +71,11 @@ def config_of(table: Mapping[str, object]) -> Config:
     for part, value in table.items():
         if part == SERVER and isinstance(value, list):
             shared[SERVER] = value
+        elif part == POLICY:
+            right = isinstance(value, dict) and NAME in value
+            require(right, POLICY, value, f"need a table, as [{POLICY}], with its {NAME}")
+            shared[POLICY] = _without_keys_of_run(value, table)
+            shared |= {key: value[key] for key in value if key in part_options()}
         elif part in PARTS:
             require(isinstance(value, dict), part, value, f"need a table, as [{part}]")
             assert isinstance(value, dict)
@@ -79,7 +85,7 @@ def config_of(table: Mapping[str, object]) -> Config:
                 require(right, key, value[key], _place(key, part))
             shared |= value
         elif isinstance(value, dict) and part != METHOD:
-            known = did_you_mean(part, [*PARTS, METHOD])
+            known = did_you_mean(part, [*PARTS, METHOD, POLICY])
             raise BadInput("config", part, f"unknown table; {known}")
         else:
             require(part == METHOD, part, value, _place(part))
@@ -92,6 +98,16 @@ def _with_epochs(training: Keys) -> Keys:
     if unit != "epochs":
         return rest if unit == "steps" else training
     return {"local_epochs" if key == "local_steps" else key: rest[key] for key in rest}
+
+
+def _without_keys_of_run(policy: Keys, table: Mapping[str, object]) -> Keys:
+    """The table of a policy without what any run has, such as `selected`, which is given once."""
+    for key in policy.keys() & part_options().keys():
+        part = part_options()[key][0]
+        held = table.get(part)
+        twice = isinstance(held, dict) and key in held
+        require(not twice, key, policy[key], f"is given in [{part}], too; remove one of them")
+    return {key: value for key, value in policy.items() if key not in part_options()}
 
 
 def _place(key: str, part: str | None = None) -> str:
@@ -133,8 +149,10 @@ def spec_tables(keys: Mapping[str, object]) -> dict[str, object]:
     }
     if SERVER in keys:
         parts[SERVER] = keys[SERVER]  # instead of the table, whose keys do not go with it
-    shared = {*part_options(), ALGORITHM}
+    shared = {*part_options(), ALGORITHM, POLICY}
     own = {key: value for key, value in keys.items() if key not in shared}
+    if POLICY in keys:
+        parts[POLICY] = keys[POLICY]
     return {**parts, METHOD: [{NAME: keys.get(ALGORITHM, Favano.name), **own}]}
 
 

@@ -11,12 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from favano.methods import is_ours
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.specification.config import file_values, spec_keys
 from favano.specification.presets import preset_of
 from favano.specification.spec import ALGORITHM, LABEL, Spec, part_options
+from favano.user_classes import is_ours
 
 _SAME_NUMBERS = ("horizon", "seeds", "seed", "device", "kernels", "engine", "track_bound")
 _ALL_AT_WORK = ("asyncsgd-adaptive", "fedasync", "asofed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from favano.policies.registry import APolicy
 from favano.policies.selection_names import ASelection
 from favano.transforms import ATransform
 
@@ -12,6 +13,7 @@ from favano.transforms import ATransform
 class Keys(TypedDict, total=False):
     """Each means what it means on the command line; `favano run --help` says more."""
 
+    policy: APolicy  # whom the server asks and when, instead of the method's own policy
     # problem, where it is given by its name
     split: str
     batch_size: int

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from typing import Final, TypeVar, cast
 
 from favano.errors import BadInput, require
-from favano.methods import AnyMethod, foreign_option, make_method, method_class, source_digest
+from favano.methods import AnyMethod, foreign_option, make_method, method_class
 from favano.methods.clock import ServerClock
+from favano.methods.context import K, shared_options
 from favano.methods.favano import Favano
 from favano.options import Option, Options, did_you_mean, options_of
-from favano.policies import Selection
+from favano.policies import Policy, Polling, Selection
+from favano.policies.registry import NAME, as_policy, with_options
 from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
 from favano.specification.server_part import ServerPart
-from favano.transforms import ServerTransform
+from favano.transforms import AnyTransform, ServerTransform
+from favano.user_classes import is_ours, source_digest
 
 PARTS: Final[Mapping[str, type[Options]]] = {
     "problem": ProblemPart,
@@ -27,6 +30,7 @@ PARTS: Final[Mapping[str, type[Options]]] = {
     "run": RunPart,
 }
 ALGORITHM, LABEL = "algorithm", "label"  # keys that name the method
+POLICY = "policy"  # key of a run that names one: its name, or a table of its name and options
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Spec:
     server: ServerPart = field(default_factory=ServerPart)
     training: TrainingPart = field(default_factory=TrainingPart)
     run: RunPart = field(default_factory=RunPart)
+    policy: Policy | None = None  # that the run names; None: the method has its own
     as_given: Spec | None = field(
         default=None, compare=False, repr=False
     )  # before it was completed
@@ -48,6 +53,7 @@ class Spec:
         clash = ", ".join(options_of(type(self.method)).keys() & part_options().keys())
         rule = f"has options that are keys of any run: {clash}; rename them"
         require(not clash, ALGORITHM, self.method.name, rule)
+        self._check_policy()
         clients = self.fleet.clients
         for name, value in (
             ("selected", self.clock.selected),
@@ -82,6 +88,19 @@ class Spec:
         )
         require(epochs is None or order == "epoch", "local_epochs", epochs, rule)
 
+    def _check_policy(self) -> None:
+        """Refuse options that are taken already, and those that nobody would read."""
+        if (policy := self.policy) is None:
+            return
+        clash = ", ".join(key for key in _own_options(policy) if key in part_options())
+        rule = f"has options that are keys of any run: {clash}; rename them"
+        require(not clash, POLICY, type(policy).__name__, rule)
+        for key in self.method.policy_options:
+            rule = f"is read by the policy of {self.method.name} alone; remove it, or the policy"
+            value = getattr(self.method, key)
+            unread = key in self.method.given and self.as_given is None
+            require(not unread, key, value, rule)
+
     @property
     def beyond_theorem(self) -> tuple[str, str] | None:
         """The first key that makes steps the theorem is not about, and what it needs instead."""
@@ -100,6 +119,8 @@ class Spec:
                 "need plain SGD and no server transforms, since the theorem is about the method's "
                 "own steps"
             )
+        if self.policy is not None and not isinstance(self.policy, Polling):
+            return POLICY, "need polling, since the theorem is about it"
         if self.training.recipe is None:
             return None
         rule = "need quantise=none, since the theorem is about gradients in full precision"
@@ -123,23 +144,42 @@ class Spec:
         parts = (getattr(self, part) for part in PARTS)
         every = ((group, key) for group in parts for key in options_of(type(group)))
         shared = {key: _written(getattr(group, key)) for group, key in every}
-        own = {key: getattr(self.method, key) for key in options_of(type(self.method))}
-        return {ALGORITHM: self.method.import_path or self.method.name, **shared, **own}
+        unread = () if self.policy is None else self.method.policy_options
+        names = [key for key in options_of(type(self.method)) if key not in unread]
+        own = {key: getattr(self.method, key) for key in names}
+        name = {ALGORITHM: self.method.import_path or self.method.name}
+        return {**name, **self._named_policy, **shared, **own}
 
     @property
     def given(self) -> dict[str, object]:
         """The values that differ from their defaults, by their flat names."""
         parts = [getattr(self, part).given for part in PARTS]
         label = {LABEL: self.method.label} if self.method.label else {}
-        own = {ALGORITHM: self.method.import_path or self.method.name, **label, **self.method.given}
+        name = {ALGORITHM: self.method.import_path or self.method.name}
+        own = {**name, **label, **self.method.given, **self._named_policy}
         return {key: _written(value) for part in (own, *parts) for key, value in part.items()}
 
     @property
+    def _named_policy(self) -> dict[str, object]:
+        """The policy as files have it."""
+        if (policy := self.policy) is None:
+            return {}
+        values = {key: getattr(policy, key) for key in _own_options(policy)}
+        kept = {key: value for key, value in values.items() if value is not None}
+        lists = {key: list(value) for key, value in kept.items() if isinstance(value, tuple)}
+        return {POLICY: {NAME: policy.import_path or policy.name, **kept, **lists}}
+
+    @property
+    def own_parts(self) -> list[AnyMethod | Policy | AnyTransform | Selection]:
+        """Method, policy, server transforms and selection, if they are the user's own code."""
+        policy = () if self.policy is None else (self.policy,)
+        parts = (self.method, *self.server.chain, self.clock.selection, *policy)
+        return [part for part in parts if not is_ours(part)]
+
+    @property
     def source(self) -> str | None:
-        """A digest of the user's own code: method, server transforms, selection; None: none."""
-        parts = (self.method, *self.server.chain, self.clock.selection)
-        digests = [source_digest(part) for part in parts]
-        own = [digest for digest in digests if digest is not None]
+        """A digest of the user's own code; None: there is none."""
+        own = [source_digest(part) or "" for part in self.own_parts]
         return (
             own[0] if len(own) == 1 else sha256(" ".join(own).encode()).hexdigest() if own else None
         )
@@ -173,31 +213,69 @@ def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -
     Traceback (most recent call last):
     favano.errors.BadInput: selected=30: need 1..clients (10)
     """
-    values = dict(keys)
-    name, label = str(values.pop(ALGORITHM, Favano.name)), str(values.pop(LABEL, ""))
+    name, label = str(keys.get(ALGORITHM, Favano.name)), str(keys.get(LABEL, ""))
     for key, text in ((ALGORITHM, name), (LABEL, label)):
         require(text.isprintable(), key, text, "need printable characters")
     kind = kind or method_class(name)
     known, own = part_options(), options_of(kind)
     parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
     options = {}
+    values = with_policy(keys, [kind])
+    policy = values.pop(POLICY, None)
     for key, value in values.items():
+        if key in (ALGORITHM, LABEL):
+            continue
         if key in own:
             options[key] = value
         elif key in known:
             parts[known[key][0]][key] = value
         else:
-            raise unknown_key(key, value, kind)
+            raise unknown_key(key, value, kind, policy)
     made = {part: PARTS[part](**parts[part]) for part in PARTS}
-    return Spec(method=make_method(kind, options, label), **made)  # type: ignore[arg-type]
+    method = make_method(kind, options, label)
+    return Spec(method=method, policy=policy, **made)  # type: ignore[arg-type]
 
 
-def unknown_key(key: str, value: object, kind: type[AnyMethod]) -> BadInput:
+def with_policy(keys: Mapping[str, object], kinds: Iterable[type[AnyMethod]]) -> dict[str, object]:
+    """The keys; if they name a policy, it is an object with its options, for these methods.
+
+    What a policy has in common with any run, such as `selected`, is one value: that of the run
+    where it is given, else the policy's. A key that a method has, too, is refused, unless only the
+    method's own policy reads it.
+    """
+    if keys.get(POLICY) is None:
+        return {key: value for key, value in keys.items() if key != POLICY}
+    policy, options, rest = as_policy(keys[POLICY]), {}, {}
+    names, shared = options_of(type(policy)), shared_options(type(policy))
+    for key, value in keys.items():
+        if key not in names or key in part_options():
+            rest[key] = value
+            continue
+        for kind in kinds:
+            twice = key in options_of(kind) and key not in kind.policy_options
+            both = f"{kind.name} and of policy {type(policy).__name__}"
+            rule = f"is an option of {both}; say whose it is by a table in TOML, or in Python"
+            require(not twice, key, value, rule)
+        options[key] = value
+    options |= {key: rest[key] for key in shared if key != K and rest.get(key) is not None}
+    policy = with_options(policy, options)
+    own = [key for key in shared if key in policy.given or not (is_ours(policy) or key == K)]
+    return {**{key: getattr(policy, key) for key in own}, **rest, POLICY: policy}
+
+
+def _own_options(policy: Policy) -> list[str]:
+    """The options of a policy that are not keys of any run."""
+    shared = shared_options(type(policy))
+    return [key for key in options_of(type(policy)) if key not in shared]
+
+
+def unknown_key(key: str, value: object, kind: type[AnyMethod], policy: object = None) -> BadInput:
     """The refusal of a key that is neither a part's nor the method's."""
     refused = foreign_option(key, value, [kind])
     if "unknown key" not in str(refused):
         return refused
     known = [*part_options(), *options_of(kind)]
+    known += options_of(type(policy)) if isinstance(policy, Policy) else ()
     return BadInput(key, value, f"unknown key; {did_you_mean(key, known)}")
 
 
@@ -214,6 +292,9 @@ def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
         for key, value in asked.given.items()
         if key in part_options() or key in own or key == LABEL
     }
+    if (policy := asked.policy) is not None:
+        shared = shared_options(type(policy))
+        kept[POLICY] = with_options(policy, {key: keys[key] for key in shared if key in keys})
     return make_spec({**kept, **keys, ALGORITHM: name})
 
 

@@ -136,7 +136,7 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
 
     `model` makes the network, by default that of the specification.
     """
-    policy = bind_method(spec, spec.run.seed, samples.traits).policy()
+    policy = bind_method(spec, spec.run.seed, samples.traits).run_policy
     rule = "its jobs depend on the models, so that the work of a sample is not known"
     require(not policy.grows, "algorithm", spec.method.name, rule)
     rule = "bench compares the plain loop with lanes; remove it"

@@ -61,7 +61,7 @@ def complexity_rows(keys: Keys, problem: TheoryProblem, target: float) -> list[C
                 method,
                 row(printed, problem, target, form="printed"),
                 row(corrected, problem, target),
-                theory.server_time(bound.policy(), fleet),
+                theory.server_time(bound.run_policy, fleet),
                 delays,
             )
         )

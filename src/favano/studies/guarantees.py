@@ -116,7 +116,7 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     """The law of the step count for each speed, the fastest first; refused without polls."""
     full = resolve(spec)
     context = make_context(full, full.run.seed)
-    policy = full.method.bind(context).policy()
+    policy = full.method.bind(context).run_policy
     if not isinstance(policy, Polling):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
