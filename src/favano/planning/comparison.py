@@ -209,11 +209,11 @@ def _label(spec: Spec, specs: Sequence[Spec]) -> str:
 
 
 def _policy_words(policy: Policy | None, others: Sequence[Policy | None]) -> list[str]:
-    """How a policy differs from others: by its name, or by its options."""
-    if policy is None or all(other == policy for other in others):
+    """How a policy differs from others: by its name, and by its options from those of its name."""
+    if policy is None:
         return []
-    if any(type(other) is not type(policy) for other in others):
-        return [type(policy).__name__]
+    alike = [other for other in others if type(other) is type(policy)]
     names = options_of(type(policy))
-    apart = [key for key in names if len({getattr(other, key) for other in others}) > 1]
-    return [f"{key}={getattr(policy, key)}" for key in apart]
+    apart = [key for key in names if any(getattr(o, key) != getattr(policy, key) for o in alike)]
+    named = [type(policy).__name__] if len(alike) < len(others) else []
+    return [*named, *(f"{key}={getattr(policy, key)}" for key in apart)]
