@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import favano
 from favano.errors import BadInput
 from favano.flower.ledger import Joined, Ledger, UsedUpdate
 from favano.methods import make_method
+from favano.options import option
 from favano.policies import Action, Adaptive, Dispatch, Policy, Polling, ReceivedUpdate
 from favano.schedule import Schedule
 from favano.types import Floats
@@ -27,6 +29,75 @@ def test_it_replays_to_the_bit() -> None:
     assert schedule.updates == 12
     assert set(schedule.client[: schedule.jobs].tolist()) == {0, 1, 2}
     assert diverges(strategy, result).largest == 0
+
+
+def test_a_method_takes_the_policy_of_the_federation() -> None:
+    policy = {"name": f"{FILE}:LeastRecent", "period": 3.0}
+    strategy = strategy_of("fedavg", policy=policy, selected=1)
+    result = lived(strategy, grid_of())
+    assert result.trace is not None
+    assert {len(past.clients) for past in result.rounds} <= {1, 2, 3}
+    begin, client = result.trace.schedule.begin, result.trace.schedule.client
+    assert sorted(set(begin.tolist())) == sorted(begin.tolist())  # one at a time
+    assert set((begin % 3.0).tolist()) == {0.0}
+    assert client[np.argsort(begin)][:3].tolist() == [0, 1, 2]
+    assert diverges(strategy, result).largest == 0
+    with pytest.raises(BadInput, match="policy=LeastRecent: quafl aggregates what its own policy"):
+        strategy_of("quafl", policy=policy)
+    with pytest.raises(BadInput, match="weights=measured: cannot be known with policy LeastRecent"):
+        strategy_of("favano", policy=policy, tick=None)
+    with pytest.raises(
+        BadInput, match=r"tick=7\.0: requires a method that polls, not policy Least"
+    ):
+        strategy_of("fedavg", policy=policy, tick=7.0)
+
+
+class Failing(Policy):
+    """Asks everybody once, and raises an error in one of its hooks."""
+
+    hook: str = option("act", "where it fails")
+
+    def fail(self, hook: str) -> None:
+        if hook == self.hook:
+            raise LookupError(f"{hook} cannot")
+
+    def start(self, seed: int) -> None:
+        self.fail("start")
+        self.new: list[int] = []
+
+    def join(self, client: int, now: float) -> None:
+        self.fail("join")
+        self.new.append(client)
+
+    def leave(self, client: int, now: float) -> None: ...
+
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self.fail("receive")
+
+    def wakes(self) -> float:
+        self.fail("wakes")
+        return inf
+
+    def act(self, now: float) -> Action | None:
+        self.fail("act")
+        new, self.new = self.new, []
+        return Action(dispatch=[Dispatch(client) for client in new]) if new else None
+
+
+@pytest.mark.parametrize("hook", ["start", "join", "act", "wakes", "receive"])
+def test_an_error_in_it_is_the_same_sentence_by_both_clocks(hook: str) -> None:
+    policy = Failing(hook=hook)
+    with pytest.raises(BadInput) as simulated:
+        favano.plan("fedavg", policy=policy, horizon=1000)
+    with pytest.raises(BadInput) as real:
+        lived(strategy_of("fedavg", policy=policy))
+    assert str(real.value) == str(simulated.value)
+    assert str(real.value) == f"policy=Failing: raises LookupError: {hook} cannot"
+
+
+def test_nonsense_ends_a_whole_federation() -> None:
+    with pytest.raises(BadInput, match=r"policy=Nonsense: dispatches client 5, which is not there"):
+        lived(strategy_of("fedavg", policy=Nonsense))
 
 
 class Nonsense(Policy):
