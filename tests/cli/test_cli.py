@@ -191,7 +191,7 @@ def test_theory_steps(favano: Program) -> None:
             ["plan", "--buffer", "50", "--algorithm", "fedbuff", "--buffer-mode", "block"],
             "buffer=50",
         ),
-        (["plan", "--algorithm", "asyncfeded"], "algorithm=asyncfeded: its jobs depend on"),
+        (["plan", "--algorithm", "asyncfeded"], "algorithm=asyncfeded: cannot be planned"),
         (["theory", "steps", "--local-epochs", "1"], "local_epochs=1: needs the data"),
         (["run", "--local-epochs", "0"], "local_epochs=0: need greater than or equal to 1"),
         (
