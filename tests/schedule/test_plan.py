@@ -38,7 +38,8 @@ def fleets(draw: st.DrawFn) -> ClientSpeeds:
 @st.composite
 def policies(draw: st.DrawFn, clients: int) -> Policy:
     kind = draw(st.sampled_from(["poll", "barrier", "arrival", "window"]))
-    steps = draw(st.integers(1, 8))
+    each = st.lists(st.integers(1, 8), min_size=clients, max_size=clients).map(tuple)
+    steps = draw(st.integers(1, 8) | each)
     selected = draw(st.integers(1, clients))
     if kind == "poll":
         return Polling(
@@ -88,7 +89,7 @@ def test_any_schedule_could_have_happened(
     for job in range(len(schedule.client)):
         base, used_by = schedule.start_version[job], schedule.used_by[job]
         assert -1 <= base < used_by <= schedule.updates
-        assert 0 <= schedule.steps[job] <= schedule.local_steps
+        assert 0 <= schedule.steps[job] <= policy.steps_of(int(schedule.client[job]))
         if base >= 0:  # no job starts before its base exists
             assert schedule.begin[job] >= schedule.time[base]
         if used_by < schedule.updates:

@@ -54,7 +54,8 @@ class LastOfAll(Selection):
 @st.composite
 def policies(draw: st.DrawFn, clients: int) -> Policy:
     """Whatever planner and virtual clock both know."""
-    steps, selected = draw(st.integers(1, 6)), draw(st.integers(1, clients))
+    each = st.lists(st.integers(1, 6), min_size=clients, max_size=clients).map(tuple)
+    steps, selected = draw(st.integers(1, 6) | each), draw(st.integers(1, clients))
     weights = st.lists(st.floats(0.01, 100), min_size=clients, max_size=clients).map(tuple)
     rules = [st.just(Uniform()), st.just(LeastRecent()), st.just(LastOfAll())]
     rule = draw(st.one_of(*rules, weights.map(lambda given: Weighted(weights=given))))
@@ -99,6 +100,7 @@ def test_planners_and_the_virtual_clock_agree(
     else:
         assert driven.updates == steps
     np.testing.assert_allclose(driven.time[:steps], planned.time[:steps], rtol=1e-9)
+    assert np.array_equal(driven.local_steps, planned.local_steps)
     assert driven.wasted_steps[:steps].tolist() == planned.wasted_steps[:steps].tolist()
     for column in ("client", "steps", "start_version", "used_by", "first_step"):
         mine, theirs = getattr(driven, column)[:jobs], getattr(planned, column)[:jobs]

@@ -39,9 +39,10 @@ def advise_command(
     if json:
         print_json({"target": target, "estimates": asdict(known), "advice": asdict(advice)})
         return
+    steps = advice.local_steps
     rows = {
         "clients per step s": (advice.selected,),
-        "local steps K": (advice.local_steps,),
+        "local steps K": (steps if isinstance(steps, int) else "as given, for each client",),
         "time between server steps I + V": (advice.tick,),
         "learning rate": (advice.learning_rate,),
         "server steps": (advice.rounds,),

@@ -12,6 +12,7 @@ from favano.methods.context import per_client
 from favano.methods.method import Expected, Method, State
 from favano.policies import BySamples, LeastRecent, Policy, Polling, Uniform, Weighted
 from favano.schedule import plan
+from favano.schedule.draws import alike_jobs, client_steps
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 from favano.user_classes import is_ours
@@ -143,14 +144,14 @@ def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
 
 
 def _alike(policy: Polling, fleet: ClientSpeeds) -> Ints:
-    """Number of each client's law of step counts, by its speed and by how it is selected."""
+    """Number of each client's law of step counts, by speed, K and how it is selected."""
     rule, chance = policy.selection, np.zeros(fleet.clients)
     if isinstance(rule, Weighted | BySamples):
         chance = np.array(rule.weights if isinstance(rule, Weighted) else rule.samples)
         chance = chance[fleet.streams]
     elif not isinstance(rule, Uniform | LeastRecent):  # whom it prefers is not known
         chance = np.arange(fleet.clients, dtype=np.float64)
-    pairs = np.stack([fleet.alike, chance])
+    pairs = np.stack([alike_jobs(fleet.alike, client_steps(policy, fleet)), chance])
     return np.unique(pairs, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
 

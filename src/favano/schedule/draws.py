@@ -42,6 +42,12 @@ def job_steps(steps: StepsPerJob, fleet: ClientSpeeds) -> Ints:
     return np.array(steps)[fleet.streams]
 
 
+def alike_jobs(kind: Ints, steps: Ints) -> Ints:
+    """Number of each client's kind of job, (n,): clients of one kind with equal K share it."""
+    pairs = np.stack([kind, steps], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
 def step_ends(fleet: ClientSpeeds, client: Ints, first: Ints, steps: Ints, seed: int) -> Floats:
     """When each step of a job ends, from the job's start, (m, largest K); infinity after its last.
 

@@ -113,16 +113,23 @@ def make_case(spec: Spec) -> Case:
 
 
 def speed_laws(spec: Spec) -> dict[str, StepCount]:
-    """The law of the step count for each speed, the fastest first; refused without polls."""
+    """The law of the step count for each speed and K, the fastest first; refused without polls."""
     full = resolve(spec)
     context = make_context(full, full.run.seed)
     policy = full.method.bind(context).run_policy
     if not isinstance(policy, Polling):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
-    laws = theory.class_laws(policy, context.fleet)
-    laws.sort(key=lambda group: float(context.fleet.mean[group.members[0]]))
-    return {name: group.law for name, group in zip(speed_names(len(laws)), laws, strict=True)}
+    fleet, laws = context.fleet, theory.class_laws(policy, context.fleet)
+    laws.sort(key=lambda group: float(fleet.mean[group.members[0]]))
+    kinds = [int(fleet.alike[group.members[0]]) for group in laws]
+    speeds = dict.fromkeys(kinds)
+    names = dict(zip(speeds, speed_names(len(speeds)), strict=True))
+    alike = len(speeds) == len(laws)
+    return {
+        names[kind] if alike else f"{names[kind]}, K = {group.law.local_steps}": group.law
+        for kind, group in zip(kinds, laws, strict=True)
+    }
 
 
 def steps_document(spec: Spec) -> Document:

@@ -16,15 +16,17 @@ from math import isfinite
 import numpy as np
 
 from favano.errors import require
-from favano.policies import Polling
+from favano.policies import Polling, StepsPerJob
+from favano.schedule.draws import client_steps
 from favano.theory.bounds import full_expansion
 from favano.theory.coefficients import Form, check_uniform, setting_of
 from favano.theory.complexity import Choice, fewest_rounds
 from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
 from favano.theory.problem import SMALLEST, TheoryProblem, TheorySetting, check_target
-from favano.theory.steps import class_laws
+from favano.theory.steps import ClassLaw, class_laws
 from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric
+from favano.types import Ints
 
 _STEPS = (1, 2, 3, 5, 8, 12, 20, 32, 50)
 _PLACES = 9  # grid points for s and for the tick
@@ -98,6 +100,7 @@ class Candidate:
 
     setting: TheorySetting
     tick: float  # I + V
+    local_steps: StepsPerJob  # K of all clients, or of each
 
     def choice(self, problem: TheoryProblem, target: float) -> Choice:
         """The learning rate that reaches the target in the fewest server steps."""
@@ -114,7 +117,7 @@ class Advice:
     """The advised choice, the time it takes, and how certain that is."""
 
     selected: int
-    local_steps: int
+    local_steps: StepsPerJob
     tick: float
     learning_rate: float
     rounds: float
@@ -165,7 +168,7 @@ def advise(
     choice = best.choice(problem, target)
     return Advice(
         selected=best.setting.selected,
-        local_steps=best.setting.local_steps,
+        local_steps=best.local_steps,
         tick=best.tick,
         learning_rate=choice.rate,
         rounds=choice.rounds,
@@ -185,7 +188,8 @@ def candidates(policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form) -> 
     refused.
     """
     check_uniform(policy)
-    steps = sorted({policy.local_steps, *(k for k in _STEPS if k <= 2 * policy.local_steps)})
+    present, longest = policy.local_steps, policy.longest_job
+    steps = sorted({longest, *(k for k in _STEPS if k <= 2 * longest)})
     quickest, talk = float(fleet.mean.min()), policy.interaction_time
     widest = max(policy.period, talk + 4 * float(fleet.mean.max()))
     closed = isinstance(fleet.law, Geometric | Exponential | Deterministic)
@@ -200,9 +204,17 @@ def candidates(policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form) -> 
         laws = class_laws(most, fleet, resolution=_COARSE)
         if (selected, tick) != pairs[0] and min(law.p_positive for _, law in laws) < SMALLEST:
             continue
-        for count in [policy.local_steps, *(k for k in steps if k != policy.local_steps)]:
-            capped = [each._replace(law=each.law.capped(count)) for each in laws]
-            yield Candidate(setting_of(capped, selected, rule, form), most.period)
+        for count in [present, *(k for k in steps if k != present)]:
+            each = client_steps(replace(policy, local_steps=count), fleet)
+            capped = [law for known in laws for law in _capped(known, each)]
+            yield Candidate(setting_of(capped, selected, rule, form), most.period, count)
+
+
+def _capped(known: ClassLaw, steps: Ints) -> Iterator[ClassLaw]:
+    """The laws of these clients with so many steps allowed, (n,)."""
+    own = steps[known.members]
+    for most in np.unique(own).tolist():
+        yield ClassLaw(known.members[own == most], known.law.capped(most))
 
 
 def _limit(setting: TheorySetting, problem: TheoryProblem, rate: float) -> str:

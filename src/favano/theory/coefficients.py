@@ -32,8 +32,12 @@ class Coefficients(NamedTuple):
     b: float
 
 
-def coefficients(law: StepCount, rule: Rule, form: Form = "corrected") -> Coefficients:
+def coefficients(
+    law: StepCount, rule: Rule, form: Form = "corrected", most: int | None = None
+) -> Coefficients:
     """a_i and b_i of a client whose step count has this law.
+
+    K is `most`, by default the client's own: X of a client with fewer steps never exceeds it.
 
     >>> import numpy as np
     >>> always = StepCount(np.array([0.0, 0.0, 1.0]))  # E = K = 2
@@ -41,7 +45,7 @@ def coefficients(law: StepCount, rule: Rule, form: Form = "corrected") -> Coeffi
     (Coefficients(a=0.75, b=1.0), Coefficients(a=1.0, b=2.0))
     """
     check_reachable(law)
-    square, noise = law.local_steps**2, _DEPENDENCE if form == "rigorous" else 1.0
+    square, noise = (most or law.local_steps) ** 2, _DEPENDENCE if form == "rigorous" else 1.0
     if rule == "stochastic":
         chance = law.p_positive
         return Coefficients(
@@ -81,12 +85,13 @@ def setting_of(
     >>> setting_of(laws, 2, "stochastic")
     TheorySetting(clients=3, selected=2, local_steps=1, mean_a=2.0, b=1.0)
     """
-    each = [(len(members), coefficients(law, rule, form)) for members, law in laws]
+    most = max(law.local_steps for _, law in laws)
+    each = [(len(members), coefficients(law, rule, form, most)) for members, law in laws]
     clients = sum(count for count, _ in each)
     return TheorySetting(
         clients=clients,
         selected=selected,
-        local_steps=laws[0].law.local_steps,
+        local_steps=most,
         mean_a=sum(count * terms.a for count, terms in each) / clients,
         b=max(terms.b for _, terms in each),
     )

@@ -8,12 +8,13 @@ whose distribution function is known.
 from __future__ import annotations
 
 from math import gcd
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import fft, special
 
 from favano.errors import BadInput, require
+from favano.schedule.draws import alike_jobs
 from favano.timing import (
     ClientSpeeds,
     Deterministic,
@@ -38,12 +39,24 @@ class Cumulative(Protocol):
         """P(D <= duration) for a client whose steps last `mean` on average."""
 
 
-def step_laws(fleet: ClientSpeeds, law: StepLaw) -> list[tuple[Ints, StepLaw, float]]:
-    """Clients whose steps have the same law, that law, and its mean; a trace has one client."""
-    number = fleet.alike if law is fleet.law else fleet.groups
+class JobLaw(NamedTuple):
+    """Clients whose jobs have the same law."""
+
+    members: Ints
+    law: StepLaw  # of a step; a trace has one client
+    mean: float
+    steps: int  # K
+
+
+def job_laws(fleet: ClientSpeeds, law: StepLaw, steps: Ints) -> list[JobLaw]:
+    """The laws of jobs of so many steps, (n,), each with the clients that share it."""
+    number = alike_jobs(fleet.alike if law is fleet.law else fleet.groups, steps)
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
-    return [(who, _law_of(who[0], fleet, law), float(fleet.mean[who[0]])) for who in groups]
+    return [
+        JobLaw(who, _law_of(who[0], fleet, law), float(fleet.mean[who[0]]), int(steps[who[0]]))
+        for who in groups
+    ]
 
 
 def _law_of(client: int, fleet: ClientSpeeds, law: StepLaw) -> StepLaw:

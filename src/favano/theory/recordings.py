@@ -24,7 +24,7 @@ _LONG_RUN = 1e9  # jobs; where they begin is averaged over about so many
 
 def polled_steps(durations: Floats, policy: Polling, chance: float) -> Floats:
     """P(X >= j), j = 1..K, of a client that is polled at each tick with this chance."""
-    starts, ends = _step_times(durations, policy.local_steps)
+    starts, ends = _step_times(durations, policy.longest_job)
     made = _reached(policy, ends, chance, strict=policy.strict_ties)
     begun = _reached(policy, starts, chance, strict=True)
     return np.asarray(_long_run(begun) @ made)

@@ -19,7 +19,8 @@ from scipy import special
 
 from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
 from favano.schedule import plan
-from favano.theory.durations import finished, step_laws
+from favano.schedule.draws import client_steps
+from favano.theory.durations import finished, job_laws
 from favano.timing import ClientSpeeds, Deterministic, Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
@@ -61,18 +62,22 @@ def server_time(
             return ServerTime(policy.interaction_time + mean, error)
         case Buffered() if _never_waits(policy, fleet):
             talk = policy.interaction_time if policy.latency == "client" else 0.0
-            rate = 1 / (policy.local_steps * fleet.mean + talk)  # client updates of each client
+            rate = 1 / (client_steps(policy, fleet) * fleet.mean + talk)  # client updates of each client
             return ServerTime(policy.buffer / float(rate.sum()))
         case _:
             return _planned(policy, fleet, updates, seed)
 
 
 def _independent(policy: Rounds, fleet: ClientSpeeds) -> bool:
-    """Whether a round waits for all its clients, drawn alike, or for some of all, and so on."""
+    """Whether a round waits for all its clients, drawn alike, or for some of all, and so on.
+
+    One draw for all steps is a job's only where all jobs are equally long.
+    """
     drawn = policy.round_time == "mean" or not isinstance(fleet.law, Trace)
+    scaled = policy.round_time != "one-draw" or len(set(client_steps(policy, fleet).tolist())) == 1
     everybody = policy.selected == fleet.clients
     alike = everybody or policy.selection == Uniform()
-    return drawn and alike and (policy.wait_for is None or everybody)
+    return drawn and scaled and alike and (policy.wait_for is None or everybody)
 
 
 def _never_waits(policy: Buffered, fleet: ClientSpeeds) -> bool:
@@ -85,9 +90,9 @@ def _never_waits(policy: Buffered, fleet: ClientSpeeds) -> bool:
 
 def _round_length(policy: Rounds, fleet: ClientSpeeds) -> ServerTime:
     """E[min(deadline, time of the last update waited for)], the integral of P(longer than x)."""
-    steps = 1 if policy.round_time == "one-draw" else policy.local_steps
+    one, steps = policy.round_time == "one-draw", client_steps(policy, fleet)
     law: StepLaw = Deterministic() if policy.round_time == "mean" else fleet.law
-    scale = policy.local_steps / steps
+    scale, steps = (float(steps[0]), np.ones_like(steps)) if one else (1.0, steps)
     deadline = None if policy.deadline is None else policy.deadline / scale
     if isinstance(law, Geometric | Deterministic):
         length = ServerTime(_summed(policy, fleet, law, steps, deadline))
@@ -97,10 +102,10 @@ def _round_length(policy: Rounds, fleet: ClientSpeeds) -> ServerTime:
 
 
 def _summed(
-    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: int, deadline: float | None
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: Ints, deadline: float | None
 ) -> float:
     """The integral where sums of steps take only values of a grid, on which P is constant."""
-    longest = 4.0 * steps * float(fleet.mean.max())
+    longest = 4.0 * float((steps * fleet.mean).max())
     while True:
         time = np.append(0.0, np.unique(steps * fleet.mean))
         if not isinstance(law, Deterministic):
@@ -115,7 +120,7 @@ def _summed(
 
 
 def _integrated(
-    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: int, deadline: float | None
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, steps: Ints, deadline: float | None
 ) -> ServerTime:
     """The integral by the trapezoidal rule in log x, which sees all scales of a heavy tail alike.
 
@@ -161,11 +166,11 @@ class _Late(NamedTuple):
 
 
 def _late(
-    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, time: Floats, steps: int, *, cells: int
+    policy: Rounds, fleet: ClientSpeeds, law: StepLaw, time: Floats, steps: Ints, *, cells: int
 ) -> _Late:
     done = [
-        (len(members), _done(own, mean, time, steps, cells))
-        for members, own, mean in step_laws(fleet, law)
+        (len(members), _done(own, mean, time, most, cells))
+        for members, own, mean, most in job_laws(fleet, law, steps)
     ]
     if policy.wait_for in (None, policy.selected):
         enough = _mean_product(done, policy.selected)
@@ -241,7 +246,7 @@ def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
 
 def _planned(policy: Policy, fleet: ClientSpeeds, updates: int, seed: int) -> ServerTime:
     """From a planned schedule: means of blocks, without its first tenth."""
-    horizon = 10.0 * policy.local_steps * float(fleet.mean.mean())
+    horizon = 10.0 * policy.longest_job * float(fleet.mean.mean())
     schedule = plan(policy, fleet, horizon=horizon, seed=seed)
     while schedule.updates < updates:
         horizon *= max(2.0, 1.2 * updates / max(1, schedule.updates))

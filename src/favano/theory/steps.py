@@ -14,7 +14,7 @@ Paper: Section 4, equation (3), and the appendix on simulated runtime.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,8 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.policies import Policy, Polling, Rounds
 from favano.policies.policy import check_selected
-from favano.theory.durations import check_law, finished, step_laws
+from favano.schedule.draws import client_steps
+from favano.theory.durations import check_law, finished, job_laws
 from favano.theory.inclusion import selection_chances
 from favano.theory.recordings import deadline_steps, polled_steps
 from favano.timing import ClientSpeeds, Deterministic, Exponential, Geometric, StepLaw, Trace
@@ -103,8 +104,9 @@ def step_count(
 ) -> StepCount:
     """Law of X for a client of the given mean step time, under the policy's reading of the clock.
 
-    Laws without a closed form are convolved on a grid of `resolution` cells per mean step. `chance`
-    is the client's to be selected at a tick; by default that of the uniform selection.
+    Where clients differ in K, it is that of the client with the largest. Laws without a closed form
+    are convolved on a grid of `resolution` cells per mean step. `chance` is the client's to be
+    selected at a tick; by default that of the uniform selection.
 
     >>> policy = Polling(selected=20, local_steps=20)
     >>> law = step_count(policy, clients=100, law=Geometric(), mean=16)
@@ -131,7 +133,7 @@ def step_count(
         law,
         mean,
         policy.window(gap),
-        policy.local_steps,
+        policy.longest_job,
         strict=policy.strict_ties,
         cell=mean / resolution,
     )
@@ -142,7 +144,7 @@ def step_count(
 def class_laws(
     policy: Policy, fleet: ClientSpeeds, *, resolution: int = RESOLUTION
 ) -> list[ClassLaw]:
-    """The law of every client's step count, computed once for each distinct speed and chance.
+    """The law of every client's step count, once for each distinct speed, K and chance.
 
     >>> from favano.timing import two_speeds
     >>> for members, law in class_laws(Polling(selected=20, local_steps=20), two_speeds(100)):
@@ -150,25 +152,19 @@ def class_laws(
     67 12.4929
     33 2.187
     """
-    chance = np.zeros(fleet.clients)  # of no importance, unless clients are polled
+    chance, size = np.zeros(fleet.clients), fleet.clients  # a chance matters for polling alone
     if isinstance(policy, Polling) and policy.step_count == "durations":
-        check_selected(policy.selected, fleet.clients)
+        check_selected(policy.selected, size)
         chance = selection_chances(policy, fleet.streams)
-    return [
-        ClassLaw(
-            who[chance[who] == each],
-            step_count(
-                policy,
-                clients=fleet.clients,
-                law=law,
-                mean=mean,
-                chance=each,
-                resolution=resolution,
-            ),
-        )
-        for who, law, mean in step_laws(fleet, fleet.law)
-        for each in np.unique(chance[who]).tolist()
-    ]
+    laws = []
+    for who, law, mean, steps in job_laws(fleet, fleet.law, client_steps(policy, fleet)):
+        own = replace(policy, local_steps=steps)
+        for each in np.unique(chance[who]).tolist():
+            count = step_count(
+                own, clients=size, law=law, mean=mean, chance=each, resolution=resolution
+            )
+            laws.append(ClassLaw(who[chance[who] == each], count))
+    return laws
 
 
 def expected_counts(policy: Policy, fleet: ClientSpeeds) -> tuple[Floats, Floats]:
@@ -203,7 +199,7 @@ def _is_memoryless(policy: Polling, law: StepLaw) -> bool:
 
 def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> StepCount:
     """X = K; if a deadline passes first, 0, or what was made by then if the policy takes it."""
-    steps, cell = policy.local_steps, mean / resolution
+    steps, cell = policy.longest_job, mean / resolution
     if not isinstance(policy, Rounds) or policy.deadline is None:
         return _from_tail(np.ones(steps))
     if policy.round_time == "one-draw":  # j steps last j D
@@ -221,7 +217,7 @@ def _in_rounds(policy: Policy, law: StepLaw, mean: float, resolution: int) -> St
 def _literal(policy: Polling, mean: float) -> StepCount:
     """E itself geometric with parameter 1/m, on {1, 2, ...} or {0, 1, ...}, capped at K."""
     Geometric().check(np.array([mean]))
-    failures = np.arange(policy.local_steps + 1) - (0 if policy.step_count == "literal-zero" else 1)
+    failures = np.arange(policy.longest_job + 1) - (0 if policy.step_count == "literal-zero" else 1)
     pmf = np.where(failures >= 0, (1.0 - 1.0 / mean) ** np.maximum(failures, 0) / mean, 0.0)
     pmf[-1] = 1.0 - pmf[:-1].sum()
     return StepCount(pmf)

@@ -16,7 +16,8 @@ from scipy import fft, special
 
 from favano.errors import BadInput
 from favano.policies import Windowed
-from favano.theory.durations import lognormal_cumulative, recorded_jobs, step_laws
+from favano.schedule.draws import client_steps
+from favano.theory.durations import job_laws, lognormal_cumulative, recorded_jobs
 from favano.timing import (
     ClientSpeeds,
     Deterministic,
@@ -35,7 +36,7 @@ _TURNS = 512  # windows over which a step's law is resolved; beyond, it is unifo
 
 
 def expected_windows(policy: Windowed, fleet: ClientSpeeds) -> Floats:
-    """E[ceil(T_i / dt)] of every client, (n,), computed once for each distinct speed.
+    """E[ceil(T_i / dt)] of every client, (n,), computed once for each distinct speed and K.
 
     >>> from favano.timing import two_speeds
     >>> fleet = two_speeds(2, fast_fraction=0.5, law=Deterministic())
@@ -43,8 +44,8 @@ def expected_windows(policy: Windowed, fleet: ClientSpeeds) -> Floats:
     [1.0, 5.0]
     """
     windows = np.empty(fleet.clients)
-    for members, law, mean in step_laws(fleet, fleet.law):
-        windows[members] = job_windows(law, mean, policy.local_steps, policy.period)
+    for members, law, mean, steps in job_laws(fleet, fleet.law, client_steps(policy, fleet)):
+        windows[members] = job_windows(law, mean, steps, policy.period)
     return windows
 
 
