@@ -107,7 +107,8 @@ def federation(
         grid.nodes[10].online = [(0.0, 20.0)]
         grid.nodes[20] = node(spec, 1, 1.0)
         grid.nodes[20].online = [(25.0, inf)]
-    time, strategy = VirtualTime(grid), strategy_of(spec, serving, said.append)
+    time = VirtualTime(grid)
+    strategy = strategy_of(spec, serving, said.append, traits=samples.traits)
     start = ArrayRecord(network.state_dict())
     result = strategy.start(grid, start, serving.rounds, clock=time, workers=time.workers)
     write_scored(folder, judge_of(spec, samples, network), result.arrays)
@@ -133,6 +134,23 @@ def test_a_folder_is_replayed(keys: dict[str, object], tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
     told = CliRunner().invoke(app, ["replay", str(tmp_path), "--json"])
     assert json.loads(told.stdout) == {"largest": 0.0, "numbers": 0, "equal": True}
+
+
+def test_nodes_pass_over_their_own_samples(tmp_path: Path) -> None:
+    """Each makes the steps of two epochs of its own data; the server knows the longest job."""
+    keys = {"algorithm": "fednova", "split": "dirichlet:0.5", "local_steps": None}
+    spec = spec_of(**keys, local_epochs=2)
+    federation(spec, tmp_path, rounds=4)
+    trace = load_trace(tmp_path / "trace.npz")
+    used = slice(0, trace.schedule.jobs)
+    sizes = [len(part) for part in partition(load_samples(spec).traits, 4, "dirichlet:0.5", 0)]
+    assert len({-(-size // 16) for size in sizes}) > 1
+    made = {int(part): set[int]() for part in trace.partition[used]}
+    for part, steps in zip(trace.partition[used], trace.schedule.steps[used], strict=True):
+        made[int(part)].add(int(steps))
+    assert made == {part: {2 * -(-sizes[part] // 16)} for part in made}
+    assert trace.schedule.local_steps == 2 * -(-max(sizes) // 16)
+    assert replay_folder(tmp_path).equal
 
 
 def test_the_last_model_has_the_statistics_with_which_it_was_scored(tmp_path: Path) -> None:
@@ -285,7 +303,6 @@ def test_a_model_that_was_changed_is_noticed(tmp_path: Path) -> None:
         ("holdout", 100, "holdout=100: is a key of simulations"),
         ("rate_schedule", "cosine", "rate_schedule=cosine: need rate_length"),
         ("rate_decay", True, "rate_decay=True: is a key of simulations"),
-        ("local_steps_unit", "epochs", "local_steps_unit=epochs: is a key of simulations"),
     ],
 )
 def test_keys_of_simulations_are_refused(

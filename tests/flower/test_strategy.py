@@ -64,6 +64,18 @@ def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
     assert sum(sum(past.steps) for past in result.rounds) > 0
 
 
+def test_each_client_has_its_own_k(tmp_path: Path) -> None:
+    strategy = strategy_of("fednova", local_steps=[2, 5, 3], selected=3, folder=tmp_path)
+    result = lived(strategy, rounds=4)
+    assert result.trace is not None
+    schedule = result.trace.schedule
+    used = schedule.used_by < schedule.updates
+    assert (schedule.steps[used] == np.array([2, 5, 3])[schedule.client[used]]).all()
+    assert diverges(strategy, result).equal
+    read = load_trace(tmp_path / "trace.npz").schedule
+    assert np.array_equal(read.local_steps, [2, 5, 3])
+
+
 def test_a_schedule_that_needs_the_models_is_refused() -> None:
     with pytest.raises(BadInput, match="has a schedule that depends on the models"):
         strategy_of("asyncfeded")
@@ -327,7 +339,7 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ({"deadline": 9.0}, r"deadline=9\.0: requires a method with rounds, not favano"),
         ({"local": trained(learning_rate=0.2)}, "learning_rate=0.2: contradicts that of the strat"),
         ({"local": trained(local_steps=5)}, "local_steps=5: contradicts that of the strategy, 4"),
-        ({"local": trained(local_steps_unit="epochs")}, "local_steps_unit=epochs: need steps"),
+        ({"local_steps": [4, 4]}, r"local_steps=\[4, 4\]: need one number for all clients, or one"),
         ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),
         ({"local": trained(rate_schedule="cosine")}, "rate_schedule=cosine: need rate_length"),
         (

@@ -15,7 +15,7 @@ from tests.specs import complete
     [
         {"horizon": 5.0}, {"seeds": 2}, {"device": "cuda"}, {"engine": "loop"}, {"holdout": 3},
         {"data_fraction": 0.5}, {"fast_fraction": 0.5}, {"step_law": "exponential"},
-        {"rate_decay": True}, {"local_steps_unit": "epochs"}, {"strict_ties": True},
+        {"rate_decay": True}, {"normalise": True}, {"strict_ties": True},
         {"evaluate_every": 3.0}, {"track_bound": True}, {"variance": "live"},
     ],
 )  # fmt: skip

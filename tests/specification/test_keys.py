@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import types
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,9 +33,12 @@ def plain(kind: object) -> object:
     if get_origin(kind) is Annotated:
         return plain(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        (other,) = {plain(part) for part in get_args(kind)} - {type(None)}
-        return other
-    return Sequence[float] if get_origin(kind) in (tuple, Sequence) else kind
+        some = [plain(part) for part in get_args(kind) if part is not type(None)]
+        return functools.reduce(operator.or_, some)  # type: ignore[arg-type]
+    if get_origin(kind) in (tuple, Sequence):
+        inner = plain(get_args(kind)[0])
+        return Sequence[int] if inner is int else Sequence[float]
+    return kind
 
 
 def united(kinds: list[object]) -> object:

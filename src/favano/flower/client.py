@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -118,6 +119,7 @@ class Client:
         """Train as a call asks."""
         began = self._clock() if began is None else began
         local = from_json(call.training)
+        call = replace(call, steps=local.job_steps(call.steps, len(self._inputs)))
         self._limits.check(call, local, len(self._inputs))
         trainer, shape = self._ready(call, local)
         least = self._limits.least_steps(call, trainer.task.batches)

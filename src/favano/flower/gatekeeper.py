@@ -88,7 +88,7 @@ class Gatekeeper:
             return ScreeningVerdict(refusal=Refusal.STEPS, detail="no step, and another model")
         usual = ledger.usual_speed(reply.client)
         refusal = wrong_steps(
-            reply.steps, ledger.local_steps, reply.seconds, elapsed, fastest=self._fastest
+            reply.steps, ledger.open[job].steps, reply.seconds, elapsed, fastest=self._fastest
         ) or unlikely_steps(reply.steps, elapsed, usual)
         if refusal is Refusal.UNLIKELY:
             detail = f"{reply.steps} in {elapsed:.3g} s, at {usual:.3g} a second as a rule"

@@ -141,8 +141,9 @@ class Ledger:
         packed: bool = False,
         estimates: StepEstimates | None = None,
     ) -> None:
-        self.local_steps = policy.local_steps
-        self.clients, self.timeline = clients, Timeline(clients, self.local_steps, NOTES)
+        steps = policy.local_steps
+        most = steps if isinstance(steps, int) else np.array(steps)
+        self.clients, self.timeline = clients, Timeline(clients, most, NOTES)
         _check_real_time(policy)
         with policy_errors(policy):
             self.policy, self._referee = policy.started(seed), Referee(policy)
@@ -357,7 +358,7 @@ class Ledger:
             self.timeline.note(begun, "rate", self._rates(self.timeline.known, time)[begun])
         for job, dispatch in zip(begun, action.dispatch, strict=True):
             key = self._key(job, dispatch.client)
-            steps = self.local_steps if dispatch.steps is None else dispatch.steps
+            steps = dispatch.steps or self.policy.steps_of(dispatch.client)
             self.open[job] = OpenJob(dispatch.client, time, dispatch.until, key, steps)
         return Turn(action, begun)
 

@@ -10,6 +10,7 @@ from typing import get_args
 from favano.data.batches import Order
 from favano.errors import BadInput, require
 from favano.methods import AnyMethod, all_methods, make_method
+from favano.policies import StepsPerJob
 from favano.specification.parts import TrainingPart as TrainingPart
 from favano.training import LocalRule
 
@@ -33,19 +34,26 @@ class LocalTraining:
         require(1 <= self.batch_size <= _MOST, "batch_size", self.batch_size, f"need 1..{_MOST}")
         known = get_args(Order)
         require(self.batch_order in known, "batch_order", self.batch_order, f"need one of {known}")
+        epochs, rule = self.training.local_epochs, "need batch_order=epoch"
+        require(epochs is None or self.batch_order == "epoch", "local_epochs", epochs, rule)
+
+    def job_steps(self, most: int, samples: int) -> int:
+        """Steps of a job of a client with so many samples: `most`, or fewer if epochs are."""
+        epochs = self.training.local_epochs
+        return most if epochs is None else min(most, epochs * -(-samples // self.batch_size))
 
     def rule(self, *, corrected: bool = False) -> LocalRule:
         """The direction of a client's steps."""
         return self.training.local_rule(self.method, corrected=corrected)
 
 
-def check_training(training: TrainingPart, *, learning_rate: float, local_steps: int) -> None:
+def check_training(
+    training: TrainingPart, *, learning_rate: float, local_steps: StepsPerJob
+) -> None:
     """Refuse what only simulations have, and what the server says otherwise."""
     for name, said in (("learning_rate", learning_rate), ("local_steps", local_steps)):
         value = getattr(training, name)
         require(value in (None, said), name, value, f"contradicts that of the strategy, {said}")
-    unit = training.local_steps_unit
-    require(unit == "steps", "local_steps_unit", unit, "need steps in a federation")
     rule = "follows the horizon of a simulation; use a rate_schedule with a rate_length"
     require(not training.rate_decay, "rate_decay", training.rate_decay, rule)
     schedule, length = training.rate_schedule, training.rate_length

@@ -15,6 +15,7 @@ from flwr.serverapp import Grid
 from safetensors.torch import save
 from torch import nn
 
+from favano.data import Traits
 from favano.flower.influence import FACTOR
 from favano.flower.local_training import LocalTraining
 from favano.flower.partitioning import Partitioning
@@ -25,10 +26,12 @@ from favano.flower.status import status_page
 from favano.flower.strategy import AsyncStrategy
 from favano.flower.superlink import SuperLink, running
 from favano.metrics import Evaluator
+from favano.planning.planned import federation_steps
 from favano.quantisation import quantised
 from favano.records.federation import FEDERATION, FederationRecord, federation_to_json
 from favano.records.folder import MODEL, SPEC, write_together
 from favano.run.assembly import codec_of
+from favano.run.data import load_data
 from favano.run.samples import Samples, initial_module, load_samples, named_model
 from favano.screening import NormGate
 from favano.specification.config import spec_tables, stored_keys
@@ -77,9 +80,16 @@ class Serving:
 
 
 def strategy_of(
-    spec: Spec, serving: Serving, say: Callable[[str], None], operator: Path | None = None
+    spec: Spec,
+    serving: Serving,
+    say: Callable[[str], None],
+    operator: Path | None = None,
+    traits: Traits | None = None,
 ) -> AsyncStrategy:
-    """The strategy of a specification; an operator's key signs its calls."""
+    """The strategy of a specification; an operator's key signs its calls.
+
+    With local epochs, `traits` of the data say how many steps the longest job has.
+    """
     check_keys(spec)
     problem = spec.problem
     return AsyncStrategy(
@@ -87,7 +97,7 @@ def strategy_of(
         clients=required(spec.fleet.clients),
         selected=required(spec.clock.selected),
         selection=spec.clock.selection,
-        local_steps=required(spec.training.local_steps),
+        local_steps=federation_steps(spec, traits),
         learning_rate=required(spec.training.learning_rate),
         policy=spec.policy,
         local=LocalTraining(required(problem.batch_size), problem.batch_order, spec.training),
@@ -115,7 +125,9 @@ def strategy_of(
 
 def serve(spec: Spec, serving: Serving, link: SuperLink, say: Callable[[str], None]) -> AsyncResult:
     """Run a federation from beginning to end, or from where it was."""
-    strategy = strategy_of(spec, serving, say, link.operator)
+    epochs = spec.training.local_epochs is not None
+    traits = load_data(spec.problem, serving.data_dir).traits if epochs else None
+    strategy = strategy_of(spec, serving, say, link.operator, traits)
     samples = load_samples(spec, serving.data_dir)
     network = initial_module(named_model(spec, samples), spec.run.seed)
     judge = judge_of(spec, samples, network)

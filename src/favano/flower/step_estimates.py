@@ -104,7 +104,8 @@ class StepEstimates:
         By Hoeffding, the mean over n contacts is within K sqrt(log(2 / 0.05) / 2n) of E[min(E, K)];
         the estimate is as far from that mean as its prior has moved it.
         """
-        expected, most = self.expected(client), self._policy.local_steps
+        expected, policy = self.expected(client), self._policy
+        most = np.array([policy.steps_of(who) for who in client.tolist()])
         contacts, positive, steps = self.seen[:3, client]
         count = np.maximum(contacts, 1)
         away = sqrt(log(2 / (1 - _CONFIDENCE)) / 2) / np.sqrt(count)
@@ -113,7 +114,7 @@ class StepEstimates:
         known = contacts > 0
         return Expected(
             np.where(known, np.minimum(chance, 1.0), 1.0),
-            np.where(known, np.minimum(mean, most), float(most)),
+            np.where(known, np.minimum(mean, most), most),
         )
 
     def _prior(self, client: int) -> Expected:
@@ -126,7 +127,7 @@ class StepEstimates:
         idle = min(lost, period)  # of the first window; longer ones lose as much
         policy = Polling(
             selected=min(self._policy.selected, self.seen.shape[1]),
-            local_steps=self._policy.local_steps,
+            local_steps=self._policy.steps_of(client),
             waiting_time=period - idle,
             interaction_time=idle,
             idle_in_interaction=True,

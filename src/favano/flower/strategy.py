@@ -96,7 +96,8 @@ class AsyncStrategy:
         method: the simulator's own object; FAVANO measures its weights here.
         policy: whom the server asks and when, if not as the method says.
         clients: places n; a node keeps its place.
-        local_steps: most steps of a job, K.
+        local_steps: most steps of a job, K, of all clients or a list with that of each; with
+            `local_epochs` in `local`, those of a client with more data are fewer than its epochs.
         learning_rate: of clients.
         local: how clients train; a schedule of their rates follows their own steps, or the seconds
             since the server began.
@@ -128,7 +129,7 @@ class AsyncStrategy:
 
     method: AnyMethod = field(kw_only=False)
     clients: int
-    local_steps: int
+    local_steps: int | Sequence[int]
     learning_rate: float
     local: LocalTraining
     policy: APolicy | None = None
@@ -162,8 +163,12 @@ class AsyncStrategy:
         require(
             self.learning_rate > 0, "learning_rate", self.learning_rate, "need a positive number"
         )
-        training = self.local.training
-        check_training(training, learning_rate=self.learning_rate, local_steps=self.local_steps)
+        training, steps = self.local.training, self.local_steps
+        self._local_steps = steps if isinstance(steps, int) else tuple(steps)
+        check_training(training, learning_rate=self.learning_rate, local_steps=self._local_steps)
+        fits = isinstance(steps, int) or len(steps) == self.clients
+        rule = f"need one number for all clients, or one for each ({self.clients})"
+        require(fits, "local_steps", steps, rule)
         require(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         require(has_folder or not self.resume, "resume", True, "need a folder to go on from")
@@ -346,7 +351,7 @@ class AsyncStrategy:
         """The method as a part of this federation; nobody knows exact weights here."""
         context = federation(
             self.clients,
-            local_steps=self.local_steps,
+            local_steps=self._local_steps,
             selected=selected,
             selection=as_selection(self.selection),
             tick=self.tick,

@@ -195,7 +195,7 @@ def _by_stream(values: Floats, streams: Ints) -> tuple[float, ...]:
 def federation(
     clients: int,
     *,
-    local_steps: int,
+    local_steps: StepsPerJob,
     selected: int,
     selection: Selection | None = None,
     tick: float | None = None,
@@ -209,7 +209,7 @@ def federation(
 
     Args:
         clients: places n.
-        local_steps: K.
+        local_steps: K of all clients, or of each.
         selected: clients per tick or round, s.
         selection: which clients; by default random ones.
         tick: seconds between two ticks.

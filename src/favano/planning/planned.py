@@ -188,6 +188,15 @@ def _steps_per_job(spec: Spec, count: Callable[[], Floats] | None) -> StepsPerJo
     return int(steps[0]) if (steps == steps[0]).all() else tuple(steps.tolist())
 
 
+def federation_steps(spec: Spec, traits: Traits | None) -> StepsPerJob:
+    """K of a federation. With local epochs it is the largest: nobody knows yet who has which data.
+
+    A node that has fewer samples makes fewer steps.
+    """
+    context = make_context(spec, spec.run.seed, traits)
+    return context.local_steps if spec.training.local_epochs is None else context.longest_job
+
+
 def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
     """The method of a specification, bound to one seed's run.
 

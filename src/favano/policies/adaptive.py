@@ -81,7 +81,7 @@ class Adaptive(Policy):
         return Action([update], [self._dispatch(update.client)] if present else [])
 
     def _dispatch(self, client: int) -> Dispatch:
-        return Dispatch(client, steps=self._steps.get(client, self.local_steps))
+        return Dispatch(client, steps=self._steps.get(client) or self.steps_of(client))
 
     def _next_steps(self, update: ReceivedUpdate) -> int:
         length, distance = update.delta_norm, update.server_distance

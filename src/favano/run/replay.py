@@ -21,17 +21,19 @@ from favano.methods import AnyMethod, State
 from favano.methods.context import federation
 from favano.methods.method import Expected
 from favano.methods.weights import measured
+from favano.planning.planned import federation_steps
 from favano.preflight.task import check_task
 from favano.quantisation import Codec, quantised
 from favano.records import read_file
 from favano.records.federation import FEDERATION, INITIAL, TRACE, federation_from_json
 from favano.records.folder import MODEL, SPEC
 from favano.run.assembly import codec_of
+from favano.run.data import load_data
 from favano.run.samples import initial_module, load_samples, named_model
 from favano.schedule.contact_trace import ContactTrace, load_trace
 from favano.specification.config import read_config
 from favano.specification.presets import resolve
-from favano.specification.spec import Spec, make_spec, required, steps_of
+from favano.specification.spec import Spec, make_spec, required
 from favano.training import FlatModel, LoopTrainer, Task, Work
 from favano.transforms import AnyTransform
 from favano.types import Buffers, Ints, Stack, Vector
@@ -147,16 +149,19 @@ def replayed(
     with only_trusted(trust):
         spec = read_spec(folder / SPEC)
     trace = load_trace(folder / TRACE)
+    epochs = spec.training.local_epochs is not None
+    steps = federation_steps(spec, load_data(spec.problem, data_dir).traits if epochs else None)
     for name, timeline, said in (
         ("clients", trace.schedule.clients, required(spec.fleet.clients)),
-        ("local_steps", trace.schedule.local_steps, steps_of(spec)),
+        ("local_steps", trace.schedule.local_steps, steps),
     ):
-        require(timeline == said, "trace", folder / TRACE, f"has {name}={timeline}, {SPEC} {said}")
+        rule = f"has {name}={timeline}, {SPEC} {said}"
+        require(np.array_equal(timeline, said), "trace", folder / TRACE, rule)
     record = read_file(folder / FEDERATION, federation_from_json)
     method = measured(spec.method).bind(
         federation(
             required(spec.fleet.clients),
-            local_steps=steps_of(spec),
+            local_steps=steps,
             selected=required(spec.clock.selected),
             selection=spec.clock.selection,
             tick=record.tick,

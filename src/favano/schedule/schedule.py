@@ -51,7 +51,8 @@ class Schedule:
     @property
     def most_steps(self) -> Ints:
         """(J,) K of each job's client."""
-        return np.broadcast_to(self.local_steps, self.clients)[self.client]
+        most = self.local_steps
+        return np.full(len(self.client), most) if isinstance(most, int) else most[self.client]
 
     @property
     def jobs(self) -> int:

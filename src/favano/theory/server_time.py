@@ -62,7 +62,9 @@ def server_time(
             return ServerTime(policy.interaction_time + mean, error)
         case Buffered() if _never_waits(policy, fleet):
             talk = policy.interaction_time if policy.latency == "client" else 0.0
-            rate = 1 / (client_steps(policy, fleet) * fleet.mean + talk)  # client updates of each client
+            rate = 1 / (
+                client_steps(policy, fleet) * fleet.mean + talk
+            )  # client updates of each client
             return ServerTime(policy.buffer / float(rate.sum()))
         case _:
             return _planned(policy, fleet, updates, seed)
