@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from favano.policies.selection_rules import LeastRecent as LeastRecent
     from favano.policies.selection_rules import Uniform as Uniform
     from favano.policies.selection_rules import Weighted as Weighted
+    from favano.policies.value_rules import Oort as Oort
+    from favano.policies.value_rules import PowerOfChoice as PowerOfChoice
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
@@ -88,7 +90,9 @@ _HOME = {
     "Metric": "metrics.metric",
     "ModelState": "methods.method",
     "NonFiniteUpdate": "errors",
+    "Oort": "policies.value_rules",
     "Policy": "policies.policy",
+    "PowerOfChoice": "policies.value_rules",
     "Problem": "run.problem",
     "ReceivedUpdate": "policies.policy",
     "Result": "results.result",

@@ -259,6 +259,7 @@ def text_of(group: Options, name: str) -> str:
     texts = (
         f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
         for key, value in values.items()
+        if value is not None
     )
     return ":".join([name, *texts])
 

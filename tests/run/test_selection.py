@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 import favano
 from favano.cli.app import app
+from favano.planning.planned import plan_seed
+from favano.run.samples import load_samples
 
 RULE = """from favano import Candidates, Selection, option
 
@@ -135,3 +137,31 @@ def test_samples_are_those_of_the_data() -> None:
 def test_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(favano.BadInput, match=message):
         planned(**keys)
+
+
+@pytest.mark.parametrize(
+    ("method", "selection"), [("fedavg", "power-of-choice:4"), ("fedbuff", "oort")]
+)
+def test_rules_that_see_losses_run_alike_in_both_engines(
+    method: str, selection: str, tmp_path: Path
+) -> None:
+    fleet = favano.Fleet(clients=6)
+    keys: dict[str, Any] = {"selected": 2, "local_steps": 3, "horizon": 300, "selection": selection}
+    keys |= {"buffer": 2} if method == "fedbuff" else {}
+    lanes, loop = (
+        favano.simulate(method, "digits", fleet, progress=False, engine=engine, **keys)
+        for engine in ("lanes", "loop")
+    )
+    assert [row.local_steps for row in lanes.rows] == [row.local_steps for row in loop.rows]
+    assert [row.loss for row in lanes.rows] == pytest.approx([row.loss for row in loop.rows])
+    assert lanes.participation == loop.participation is not None
+    assert lanes.participation is not None
+    listed = lanes.participation.listed
+    assert sum(listed.steps) == lanes.rows[-1].contributed_steps
+    forecast = plan_seed(lanes.spec, 0, load_samples(lanes.spec, None).traits).schedule
+    contacts = np.bincount(forecast.client[: forecast.jobs], minlength=6)
+    assert list(listed.contacts) != contacts.tolist()
+    lanes.save(tmp_path / "run")
+    assert {each.outcome for each in favano.verify(tmp_path / "run")} == {"proved"}
+    with pytest.raises(favano.BadInput, match="cannot be planned: it sees loss"):
+        favano.plan(method, "digits", fleet, **keys)

@@ -15,7 +15,9 @@ class ServerClock(Options):
         None, "clients contacted per server step", otherwise="by data set", symbol="s"
     )
     selection: GivenSelection = option(
-        Uniform(), "which clients: uniform, weighted:3,1, samples, least-recent or file.py:Name"
+        Uniform(),
+        "which clients: uniform, weighted:3,1, samples, least-recent, power-of-choice:30, oort or "
+        "file.py:Name",
     )
     waiting_time: Time = option(4.0, "time between two communications", symbol="V")
     interaction_time: Time = option(3.0, "time of a communication", symbol="I")

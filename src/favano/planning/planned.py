@@ -42,9 +42,10 @@ class Planned:
     spec: Spec
     seed: int
     method: AnyMethod  # bound to this seed's fleet
-    schedule: Schedule  # a forecast, if it grows with the run
+    schedule: Schedule  # a forecast, if it grows with the run and was not `made` by one
     # With track_bound, if the theorem covers the method.
     setting: theory.TheorySetting | None = None
+    made: bool = False  # whether the schedule is that of a run
 
     @property
     def fleet(self) -> ClientSpeeds:
@@ -96,6 +97,9 @@ class Planned:
 
     def weigh(self, most: int = MOST) -> ClientWeights:
         """The shares, with a weight per client for up to `most` clients."""
+        policy = self.method.run_policy
+        rule = f"sees {' and '.join(policy.sees)}: clients have no weights before the run"
+        require(self.made or not policy.grows, "policy", type(policy).__name__, rule)
         names = ", ".join(transform.name for transform in self.spec.server.chain)
         rule = "changes what clients contribute, so that they have no effective weights"
         require(not names, "server", names, rule)

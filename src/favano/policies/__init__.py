@@ -25,4 +25,6 @@ from favano.policies.selection_rules import BySamples as BySamples
 from favano.policies.selection_rules import LeastRecent as LeastRecent
 from favano.policies.selection_rules import Uniform as Uniform
 from favano.policies.selection_rules import Weighted as Weighted
+from favano.policies.value_rules import Oort as Oort
+from favano.policies.value_rules import PowerOfChoice as PowerOfChoice
 from favano.policies.windowed import Windowed as Windowed

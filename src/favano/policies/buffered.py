@@ -70,6 +70,11 @@ class Buffered(Policy):
         return self.hand_out == "uniform"
 
     @property
+    def sees(self) -> Sequence[str]:
+        """What its selection looks at."""
+        return self.selection.sees
+
+    @property
     def server_pause(self) -> float:
         """What a server step takes."""
         return self.interaction_time if self.latency == "server" else 0.0
@@ -111,6 +116,7 @@ class Buffered(Policy):
             self._open_places += 1
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self._selector.receive(update)
         self._at_work.discard(update.client)
         self._here.append(update)
 

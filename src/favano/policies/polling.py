@@ -56,6 +56,9 @@ class Polling(Policy):
         check_time("waiting_time", self.waiting_time)
         check_time("interaction_time", self.interaction_time)
         require(self.period > 0, "waiting_time", self.waiting_time, "need a positive server step")
+        rule = f"looks at {' and '.join(self.selection.sees)}, but polls tell clients beforehand "
+        rule += "when they are asked next; need rounds, or FedBuff's idle clients"
+        require(not self.selection.sees, "selection", self.selection, rule)
         rule = f"need 0 <= grace < {self.period:g}, the time between two ticks"
         require(0 <= self.grace < self.period, "grace", self.grace, rule)
 

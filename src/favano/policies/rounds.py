@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import Literal
 
@@ -44,8 +45,16 @@ class Rounds(Policy):
         if self.wait_for is not None:
             rule = f"need 1..selected ({self.selected})"
             require(1 <= self.wait_for <= self.selected, "buffer", self.wait_for, rule)
+        for name in ("round_time", "drop_last") if self.selection.sees else ():
+            rule = f"requires a selection that can be planned, not {self.selection.name}"
+            require(name not in self.given, name, getattr(self, name), rule)
         if self.deadline is not None:
             require(self.deadline > 0, "deadline", self.deadline, "need a positive time")
+
+    @property
+    def sees(self) -> Sequence[str]:
+        """What its selection looks at."""
+        return self.selection.sees
 
     @property
     def server_pause(self) -> float:
@@ -69,6 +78,7 @@ class Rounds(Policy):
         self._awaited.discard(client)
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self._selector.receive(update)
         if update.start_version == self._version:
             self._awaited.discard(update.client)
         self._here.append(update)

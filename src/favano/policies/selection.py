@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 from typing import ClassVar, NoReturn, Self
 
 import numpy as np
 
 from favano.errors import BadInput, in_hook, one_line, require
 from favano.options import Options, text_of
+from favano.policies.policy import ReceivedUpdate
 from favano.rng import Bits, Stream, bits, unit_interval
 from favano.types import Floats, Ints
+
+_VALUES = ("loss", "delta_norm")  # of client updates, that rules may see
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,27 @@ class Candidates:
     times: Ints  # (m,) rounds that have selected each
     samples: Floats  # (m,) training samples, of rules that `use_samples`; else ones
     seed: int
+    values: Mapping[str, Floats] = field(default_factory=dict)  # of their last updates, by name
+
+    @property
+    def loss(self) -> Floats:
+        """(m,) training loss of each client's last job, for rules that see it; NaN: not known."""
+        return self._value("loss")
+
+    @property
+    def delta_norm(self) -> Floats:
+        """(m,) length of each client's last delta, for rules that see it; NaN: not known."""
+        return self._value("delta_norm")
+
+    @property
+    def duration(self) -> Floats:
+        """(m,) how long each client's last job took, for rules that see values; NaN: not known."""
+        return self._value("duration")
+
+    def _value(self, name: str) -> Floats:
+        if name not in self.values:
+            raise AttributeError(f"{name} is for rules that say so: sees = ('loss',)")
+        return self.values[name]
 
     @cached_property
     def random(self) -> Floats:
@@ -49,12 +74,15 @@ class Selection(Options):
     A rule is one class with its options and `select`, a pure function: all that it may look at is
     in the `Candidates`, which are the same in simulations, in federations and after a resume.
 
-    Class attributes: `name` in texts (by default that of the class), and `uses_samples`, whether it
-    must know how many training samples each client has.
+    Class attributes: `name` in texts (by default that of the class), `uses_samples`, whether it
+    must know how many training samples each client has, and `sees`, values of client updates that
+    it looks at: `("loss", "delta_norm")`. A rule that sees values needs rounds or idle clients, and
+    nothing can be planned with it.
     """
 
     name: ClassVar[str] = ""
     uses_samples: ClassVar[bool] = False
+    sees: ClassVar[tuple[str, ...]] = ()
     import_path: ClassVar[str] = ""  # `file.py:Name`, where it was read from a file
 
     samples: tuple[float, ...] = field(default=(), repr=False)  # of each client, from the run
@@ -67,6 +95,9 @@ class Selection(Options):
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         whole = cls.select is not Selection.select or cls.keys is not Selection.keys
         require(whole, "selection", cls.name, "has no select; define it")
+        known = set(cls.sees) <= set(_VALUES)
+        rule = f"sees must be some of {', '.join(_VALUES)}"
+        require(known and isinstance(cls.sees, tuple), "selection", cls.name, rule)
 
     def select(self, clients: Candidates, size: int) -> Sequence[int] | Ints:
         """Numbers of `size` different candidates, in any order; there are more than that."""
@@ -96,6 +127,8 @@ class Selector:
         self._rule, self._seed = rule, seed
         self._samples = np.array(rule.samples, dtype=np.float64)
         self._last, self._times = np.full(0, -1), np.zeros(0, dtype=np.int64)  # by client
+        names = (*rule.sees, "duration") if rule.sees else ()
+        self._values: dict[str, dict[int, float]] = {name: {} for name in names}
 
     def copy(self) -> Self:
         """The same, which goes on by itself."""
@@ -128,6 +161,11 @@ class Selector:
         self.round += rounds
         return who[smallest(keys, size)]
 
+    def receive(self, update: ReceivedUpdate) -> None:
+        """A client update is here."""
+        for name, known in self._values.items():
+            known[update.client] = getattr(update, name)
+
     def note(self, clients: Ints | Sequence[int]) -> None:
         """A round has selected these clients."""
         self._make_room(max(clients, default=-1))
@@ -138,7 +176,11 @@ class Selector:
     def _known(self, who: Ints) -> Candidates:
         self._make_room(int(who[-1]))
         samples, last, times = self._samples_of(who), self._last[who], self._times[who]
-        return Candidates(self.round, who, last, times, samples, self._seed)
+        values = {
+            name: np.array([known.get(client, nan) for client in who.tolist()])
+            for name, known in self._values.items()
+        }
+        return Candidates(self.round, who, last, times, samples, self._seed, values)
 
     def _samples_of(self, who: Ints) -> Floats:
         return self._samples[who] if len(self._samples) else np.ones(len(who))

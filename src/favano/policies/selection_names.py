@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from favano.errors import BadInput, require
 from favano.options import did_you_mean, from_text, is_text_of, place_of
 from favano.policies.selection import Selection
 from favano.policies.selection_rules import BySamples, LeastRecent, Uniform, Weighted
+from favano.policies.value_rules import Oort, PowerOfChoice
 from favano.user_classes import class_in_file, file_of
 
 if TYPE_CHECKING:
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 ASelection: TypeAlias = str | Selection | type[Selection]
-OURS: Final = {kind.name: kind for kind in (Uniform, Weighted, BySamples, LeastRecent)}
+_KINDS = (Uniform, Weighted, BySamples, LeastRecent, PowerOfChoice, Oort)
+OURS: Final[Mapping[str, type[Selection]]] = {kind.name: kind for kind in _KINDS}
 KEY: Final = "selection"
 
 

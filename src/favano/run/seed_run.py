@@ -287,17 +287,18 @@ class SeedRun:
     def describe_first(self) -> None:
         """Note who trained the model of the first seed, and whom it serves.
 
-        The other seeds differ only by chance. Methods that are not linear in the models, or whose
-        steps depend on them, have no audit.
+        The other seeds differ only by chance. Methods that are not linear in the models have no
+        audit.
         """
         planned, summary = self.planned, self.result.summary
         if planned.seed != self.result.spec.run.seed:
             return
+        if not (timeline := self.aggregator.timeline).complete:  # its schedule has grown
+            planned = replace(planned, schedule=timeline.schedule, made=True)
         self.result.participation = participation_of(planned)
         if summary.status == "partial":
             return
-        known = self.aggregator.timeline.complete and planned.linear
-        if known and summary.status != "stopped":
+        if planned.linear and summary.status != "stopped":
             summary.audit = audit(planned, planned.weights)
         if self._final is not None:
             metric = leading(summary.metrics)
