@@ -41,7 +41,7 @@ def test_estimates_approach_the_law_of_the_steps(law: StepLaw) -> None:
         distances.append(np.abs(expected.mean - mean).max())
         assert (np.abs(expected.positive - positive) <= bound.positive).all()
         assert (np.abs(expected.mean - mean) <= bound.mean).all()
-    assert distances[1] < 0.15 < POLICY.local_steps
+    assert distances[1] < 0.15 < POLICY.longest_job
     assert (bound.positive < 0.05).all()
 
 

@@ -12,6 +12,7 @@ from favano.methods.favano import Favano
 from favano.methods.favano_delta import FavanoDelta
 from favano.methods.method import S
 from favano.methods.weights import Weights
+from favano.policies import StepsPerJob
 from favano.schedule import Schedule, plan
 from favano.timing import ClientSpeeds, two_speeds
 from favano.types import Floats
@@ -30,7 +31,7 @@ F = TypeVar("F", Favano, FavanoDelta)
 def bound(
     method: M,
     fleet: ClientSpeeds | int = 8,  # or the number of clients of two speeds
-    local_steps: int = 3,
+    local_steps: StepsPerJob = 3,
     *,
     selected: int = 2,
     clock: ServerClock | None = None,

@@ -249,6 +249,31 @@ def test_an_update_counts_its_contacts_after_it_has_weighed_them() -> None:
     assert [count.tolist() for count in again.seen] == [[4], [2], [8]]
 
 
+@pytest.mark.parametrize("rule", ["stochastic", "deterministic"])
+def test_f3_unbiased_where_clients_differ_in_k(rule: Reweight) -> None:
+    """Two speeds, and 1, 4 or 15 steps at most."""
+    fleet, most = two_speeds(12, seed=5), (1, 4, 15) * 4
+    method = bound(Favano(reweight=rule), fleet, most, selected=3)
+    schedule = scheduled(method, 7 * 20_000, seed=5)
+    used, weights = slice(0, schedule.jobs), method.expected
+    assert isinstance(weights, KnownSteps)
+    client, steps = schedule.client[used], schedule.steps[used]
+    assert (steps <= np.array(most)[client]).all()
+    message = steps / alpha(rule, weights, nothing_seen(weights), client, steps)  # times g_i
+    for who in range(12):
+        sample = message[client == who]
+        assert abs(sample.mean() - 1) < 4 * sample.std() / np.sqrt(len(sample)) + 1e-4
+
+
+def test_empirical_weights_are_pooled_over_clients_with_one_law() -> None:
+    fleet = two_speeds(12, seed=5)
+    method = bound(Favano(weights="empirical"), fleet, (1, 4, 15) * 4, selected=3)
+    assert isinstance(method.expected, Empirical)
+    pairs = zip(fleet.mean.tolist(), (1, 4, 15) * 4, strict=True)
+    together = {(pair, group) for pair, group in zip(pairs, method.expected.group, strict=True)}
+    assert len(together) == len({pair for pair, _ in together}) == 6
+
+
 def test_empirical_weights_tend_to_the_exact_ones() -> None:
     fleet = two_speeds(100, seed=8)
     method = bound(Favano(weights="empirical"), fleet, 20, selected=20)

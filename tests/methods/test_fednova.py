@@ -31,6 +31,23 @@ def test_with_equal_steps_it_is_fedavg() -> None:
     assert all(close(a, b) for a, b in zip(models, plain, strict=True))
 
 
+def test_where_clients_differ_in_k_progress_is_averaged_per_step() -> None:
+    """w <- w - rate tau_eff sum_i p_i g_i, with tau_eff = sum_i p_i K_i, on linear losses."""
+    random = np.random.default_rng(2)
+    most, samples = random.integers(1, 9, 5), random.integers(1, 50, 5).astype(float)
+    fleet = client_speeds(random.uniform(1, 5, 5), Deterministic())
+    nova = bound(
+        FedNova(sample_weights=True), fleet, tuple(most.tolist()), selected=5, samples=samples
+    )
+    schedule = scheduled(nova, 300)
+    assert schedule.updates > 3
+    initial = torch.zeros(5, dtype=torch.float64)
+    last = server_models(nova, schedule, Linear(torch.eye(5, dtype=torch.float64)), initial)[-1]
+    share = samples / samples.sum()
+    expected = -0.1 * schedule.updates * (share @ most) * share
+    assert last.tolist() == pytest.approx(expected.tolist())
+
+
 def test_one_update_by_hand() -> None:
     """tau = 2 and 6, p = 1/4 and 3/4: tau_eff = 5, progress 5 (1/4 * 4/2 + 3/4 * 12/6) = 10."""
     options = FedNova(sample_weights=True, server_learning_rate=0.5)

@@ -79,8 +79,8 @@ def by_hand(case: Case, epochs: int) -> list[Tensor]:
                     sgd.zero_grad()
                     torch.autograd.backward(case.loss(model(inputs), targets))
                     sgd.step()
-            for value, end in zip(total, model.parameters(), strict=True):
-                value += len(part) / len(data) * end.detach()
+            for mean, end in zip(total, model.parameters(), strict=True):
+                mean += len(part) / len(data) * end.detach()
         server = total
     return server
 

@@ -14,7 +14,7 @@ from favano.methods import method_class, our_methods
 from favano.options import Option, options_of
 from favano.planning.planned import plan_seed
 from favano.run.runner import run
-from favano.run.samples import Samples, in_steps, load_samples, named_model
+from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.parts import ProblemPart, RunPart
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec, part_options
@@ -137,7 +137,7 @@ def outcome(keys: tuple[tuple[str, object], ...]) -> bytes | str:
         result = run(spec, samples, named_model(spec, samples), workers=1)
     except BadInput as refusal:
         return str(refusal)
-    plan = plan_seed(in_steps(spec, samples), spec.run.seed, samples.traits)
+    plan = plan_seed(spec, spec.run.seed, samples.traits)
     return repr(
         (
             result.status,

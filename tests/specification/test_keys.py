@@ -34,7 +34,7 @@ def plain(kind: object) -> object:
         return plain(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
         some = [plain(part) for part in get_args(kind) if part is not type(None)]
-        return functools.reduce(operator.or_, some)  # type: ignore[arg-type]
+        return functools.reduce(operator.or_, some)
     if get_origin(kind) in (tuple, Sequence):
         inner = plain(get_args(kind)[0])
         return Sequence[int] if inner is int else Sequence[float]

@@ -87,9 +87,9 @@ def polled(client: Client, policy: Polling, chance: float, random: Random) -> It
         room = gap * period - policy.idle_in_interaction * sixtieths(policy.interaction_time)
         if policy.step_count != "durations":
             drawn = geometric(UNIT / client.mean, random) - (policy.step_count == "literal-zero")
-            yield min(drawn, policy.local_steps)
+            yield min(drawn, policy.longest_job)
             continue
-        while made < policy.local_steps and now < room:
+        while made < policy.longest_job and now < room:
             step = next(durations) if left is None else left
             now, left = now + step, None
             if now < room or (now == room and not policy.strict_ties):
@@ -109,10 +109,10 @@ def in_rounds(client: Client, policy: Rounds, random: Random) -> Iterator[int]:
             0,
             next(durations) if policy.round_time == "one-draw" else client.mean,
         )
-        while made < policy.local_steps and now < deadline:
+        while made < policy.longest_job and now < deadline:
             now += next(durations) if policy.round_time == "sum" else step
             made += now <= deadline
-        whole = made == policy.local_steps
+        whole = made == policy.longest_job
         yield made if whole or policy.at_deadline == "take" else 0
 
 
@@ -120,7 +120,7 @@ def windows(client: Client, policy: Windowed, random: Random) -> Iterator[int]:
     """The windows that a client's jobs last."""
     durations, period = client.durations(random), sixtieths(policy.period)
     while True:
-        length, count = sum(islice(durations, policy.local_steps)), 0
+        length, count = sum(islice(durations, policy.longest_job)), 0
         while count * period < length:
             count += 1
         yield count
@@ -317,8 +317,8 @@ def test_the_planner_plays_every_step_as_by_hand(
         for number, job in enumerate(jobs.tolist()):
             tick = int(schedule.used_by[job]) + (not zero)
             room, now, made, last = (tick - last) * period - idle, 0.0, 0, tick
-            while made < policy.local_steps:
-                place = line if recorded else number * policy.local_steps + made
+            while made < policy.longest_job:
+                place = line if recorded else number * policy.longest_job + made
                 drawn = UNIT * float(fleet.durations(seed, np.array([who]), np.array([place]))[0])
                 step = whole(drawn) if left is None else left
                 if now >= room:  # it does not begin; its draw is kept with those of others

@@ -18,8 +18,8 @@ class FedNova(Method[ModelState]):
 
     ||a_i|| is the weight of all gradients of a job: tau_i for plain SGD, more with momentum, less
     with a proximal term; with Adam, tau_i. p_i is 1/s, or the share of the clients' samples. With
-    equally many steps and no proximal term it is FedAvg. They differ where a deadline cuts jobs
-    short (`at_deadline="take"`).
+    equally many steps and no proximal term it is FedAvg. They differ where clients make local
+    epochs or have a K of their own, and where a deadline cuts jobs short (`at_deadline="take"`).
 
     Limitations: as FedAvg, a round is as slow as its slowest client.
     """
