@@ -2,6 +2,7 @@
 
     favano plan --algorithm examples/own_policy.py:Turns --clients 20
     favano run --algorithm examples/own_policy.py:Turns --dataset digits --horizon 500
+    favano run --algorithm fedavg --policy examples/own_policy.py:LeastRecent --horizon 500
 
 The same class decides in a simulation and in a federation (`favano serve`): it is told what happens
 and says what to do, and cannot tell which clock calls it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import make_tables
 import pytest
 import typer
+from typer.testing import CliRunner
 
+import favano
 from favano.cli.app import app
 from favano.cli.flags import our_options
 from favano.planning.comparison import comparison
@@ -139,6 +142,29 @@ def test_the_tasks_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
     exec(compile(block, "docs/tasks.md", "exec"), {"__name__": "docs"})
     assert capsys.readouterr().out.strip()
+
+
+def test_the_page_on_policies_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file, the command, the TOML file and Python: all plan the same schedule."""
+    text = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    kinds = [kind for kind, _ in blocks]
+    assert kinds == ["python", "", "toml", "python"]
+    (_, policy), (_, command), (_, toml), (_, use) = blocks
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "least_recent.py").write_text(policy)
+    (tmp_path / "run.toml").write_text(toml)
+    more = ["--selected", "3", "--json"]
+    plans = []
+    for words in (shlex.split(command), ["favano", "plan", "run.toml", "--horizon", "200"]):
+        assert CliRunner().invoke(app, ["plan", *words[2:], *more]).exit_code == 0
+        plans.append(json.loads(CliRunner().invoke(app, ["plan", *words[2:], *more]).stdout))
+    assert plans[0] == plans[1]
+    exec(compile(use, "docs/policies.md", "exec"), {"favano": favano})
+    assert f"{plans[0]['server_steps']} updates" in capsys.readouterr().out
 
 
 def test_the_readme_stands_alone() -> None:

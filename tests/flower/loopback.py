@@ -106,6 +106,7 @@ def joined(told: str) -> set[str]:
 
 
 def words(flags: Mapping[str, object]) -> list[str]:
-    """Values by name as words of a command line; True stands for a flag alone."""
-    pairs = ((f"--{name.replace('_', '-')}", value) for name, value in flags.items())
+    """Values by name as words of a command line; True stands for a flag alone, None for none."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    pairs = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
     return [str(word) for pair in pairs for word in pair if word is not True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
 from favano.training import FlatModel
 from favano.types import Vector
-from tests.flower.federation import federation
-from tests.flower.loopback import KEYS, PACES, Loopback
+from tests.cli.test_own_policy import ROUND_ROBIN
+from tests.flower.federation import federation, wait_for
+from tests.flower.loopback import FAVANO, KEYS, PACES, Loopback
 
 TICK, ROUNDS, SEEDS = 2.5, 44, 16
 # Of Student's law with SEEDS - 1 degrees of freedom: one run in a thousand lies further below.
@@ -75,3 +77,46 @@ def test_four_uneven_nodes_learn_what_the_simulator_says(tmp_path: Path) -> None
     margin = QUANTILE * float(np.std(free, ddof=1)) * (1 + 1 / SEEDS) ** 0.5
     assert min(free) > 0.8
     assert float(told) > float(np.mean(free)) - margin
+
+
+@pytest.mark.slow
+def test_four_nodes_under_a_policy_of_ones_own_replay_to_the_bit(tmp_path: Path) -> None:
+    """From a file in their folder, by commands alone; it is executed by those who trust it."""
+    file = tmp_path / "mine.py"
+    file.write_text(ROUND_ROBIN)
+    own = {"algorithm": "fedavg", "policy": f"{file}:RoundRobin", "pause": 0.5, "selected": 2}
+    with federation(tmp_path) as lab:
+        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)
+        loopback.serve()
+        nodes = [loopback.join(number) for number in range(4)]
+        loopback.finish()
+        loopback.dismiss(nodes)
+    trace = load_trace(tmp_path / "trace.npz")
+    assert trace.schedule.updates == 12
+    assert set(trace.schedule.client.tolist()) == {0, 1, 2, 3}
+    replay = [*FAVANO, "replay", str(tmp_path)]
+    refused = subprocess.run(replay, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert f"if you trust this file, add --trust {file}" in refused.stderr
+    done = subprocess.run(
+        [*replay, "--trust", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "The models are equal to the bit.\n"
+
+
+@pytest.mark.slow
+def test_a_policy_that_fails_ends_the_server_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(ROUND_ROBIN)
+    own = {"algorithm": "fedavg", "policy": f"{file}:RoundRobin", "fails": "receive", "pause": 0.5}
+    with federation(tmp_path) as lab:
+        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)
+        loopback.serve()
+        nodes = [loopback.join(number) for number in range(4)]
+        server = loopback.servers[-1]
+        wait_for(lambda: server.poll() is not None, "the end")
+        loopback.dismiss(nodes)
+        assert lab.alive() == []
+    assert server.returncode == 2
+    assert loopback.told.count("policy=RoundRobin: raises LookupError: no place") == 1
+    assert "Traceback" not in loopback.told
