@@ -173,3 +173,36 @@ def test_what_only_a_simulation_has_is_refused() -> None:
         Ledger(Polling(selected=2, strict_ties=True), 2, 0, rates)
     with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):
         Polling(selected=2, grace=7.0)
+
+
+class Descending(favano.Selection):
+    """The clients that were selected the fewest times, the last numbers first."""
+
+    def select(self, clients: favano.Candidates, size: int) -> list[int]:
+        ranked = sorted(zip(clients.times, -clients.client, strict=True))
+        return [-int(number) for _, number in ranked[:size]]
+
+
+@pytest.mark.parametrize("rule", ["least-recent", "weighted:5,1,1", Descending])
+@pytest.mark.parametrize("method", ["fedavg", "favano"])
+def test_selection_rules_in_a_federation_replay_to_the_bit(
+    method: str, rule: favano.Selection
+) -> None:
+    strategy = strategy_of(method, selection=rule, selected=1)
+    result = lived(strategy, grid_of())
+    assert result.trace is not None
+    schedule = result.trace.schedule
+    asked = schedule.client[: schedule.jobs].tolist()
+    if rule is Descending and method == "fedavg":
+        assert asked[:6] == [2, 1, 0] * 2
+    elif rule == "least-recent":
+        assert all(sorted(asked[first : first + 3]) == [0, 1, 2] for first in (0, 3, 6))
+        assert asked[:3] == asked[3:6]
+    assert diverges(strategy, result).largest == 0
+
+
+def test_rules_without_effect_and_those_that_see_losses_are_refused() -> None:
+    with pytest.raises(BadInput, match="selection=least-recent: has no effect with fedasync"):
+        strategy_of("fedasync", selection="least-recent")
+    with pytest.raises(BadInput, match="selection=samples: needs the data"):
+        strategy_of("fedavg", selection="samples", selected=1)

@@ -163,5 +163,11 @@ def test_rules_that_see_losses_run_alike_in_both_engines(
     assert list(listed.contacts) != contacts.tolist()
     lanes.save(tmp_path / "run")
     assert {each.outcome for each in favano.verify(tmp_path / "run")} == {"proved"}
-    with pytest.raises(favano.BadInput, match="cannot be planned: it sees loss"):
+    with pytest.raises(favano.BadInput, match="cannot be planned"):
         favano.plan(method, "digits", fleet, **keys)
+
+
+def test_a_policy_that_the_run_names_takes_the_rule() -> None:
+    own = planned(selection="least-recent")
+    assert planned(selection="least-recent", policy="rounds") == own
+    assert planned(policy="rounds") != own

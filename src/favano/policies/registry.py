@@ -14,6 +14,8 @@ from favano.policies.buffered import Buffered
 from favano.policies.policy import Policy
 from favano.policies.polling import Polling
 from favano.policies.rounds import Rounds
+from favano.policies.selection import Selection
+from favano.policies.selection_names import as_selection
 from favano.policies.windowed import Windowed
 from favano.user_classes import class_in_file, file_of, installed_classes
 
@@ -71,8 +73,11 @@ def as_policy(given: object, known: Mapping[str, type[Policy]] | None = None) ->
 
 def with_options(policy: Policy, options: Mapping[str, object]) -> Policy:
     """The policy with some options replaced; a name that it does not know is refused."""
+    names, values = options_of(type(policy)), dict(options)
     for key, value in options.items():
-        if key not in (names := options_of(type(policy))):
+        if key not in names:
             rule = f"unknown key of policy {type(policy).__name__}; {did_you_mean(key, names)}"
             raise BadInput(key, value, rule)
-    return replace(policy, **options)  # type: ignore[arg-type]
+        if names[key].kind is Selection:  # files and flags have it as a text
+            values[key] = as_selection(value)
+    return replace(policy, **values)  # type: ignore[arg-type]
