@@ -42,8 +42,9 @@ def test_it_equals_a_sorted_list(
                 inside |= set(new[:number])
                 new = new[number:]
             elif act == "drop":
-                queue.drop(number)
-                inside = {job for job in inside if run[job] != number}
+                gone = [job for job in inside if run[job] == number]
+                queue.drop(np.array(gone, dtype=np.int64))
+                inside -= set(gone)
             else:
                 first = queue.first(number).tolist()
                 assert [due[job] for job in first] == sorted(due[job] for job in inside)[:number]

@@ -373,7 +373,8 @@ def test_empirical_weights_pool_clients_of_one_law() -> None:
         policy = Polling(selected=2, selection=rule)
         known = step_weights("stochastic", "empirical", (), policy, fleet)
         assert isinstance(known, Empirical)
-        return known.group.tolist()
+        group: list[int] = known.group.tolist()
+        return group
 
     assert groups(Uniform()) == groups(LeastRecent()) == [0, 0, 0, 1]
     assert groups(Weighted(weights=(1.0, 5.0, 1.0, 1.0))) == [0, 1, 0, 2]

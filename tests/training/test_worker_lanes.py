@@ -76,6 +76,7 @@ class Held(LoopTrainer):
         job: Job,
         correction: Vector | None = None,
         more: Callable[[], bool] | None = None,
+        losses: list[torch.Tensor] | None = None,
     ) -> Vector:
         if job.first_step == 0:
             self.gate.acquire(timeout=60)  # if the others wait for it, the order below is wrong

@@ -18,7 +18,7 @@ from favano.code_digest import file_digest
 from favano.errors import require
 from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import ServerClock
-from favano.options import Option, options_of, place_of
+from favano.options import Option, Options, options_of, place_of
 from favano.planning.comparison import keys_for, read_keys
 from favano.planning.planned import OPEN_KEYS
 from favano.policies import Policy
@@ -99,7 +99,7 @@ class SpecCommand(TyperCommand):
         """Find the methods first, since their options are flags."""
         named, policies = _named(args) or {"favano": None}, _named_policies(args)
         kinds: list[type[AnyMethod]] = [method_class(name) for name in named]
-        asking = [policy_class(name) for name in policies]
+        asking: list[type[Policy]] = [policy_class(name) for name in policies]
         _say_executed({**named, **policies, **_named_parts(args)})
         for kind in (*kinds, *(policy for policy in asking if not is_ours(policy))):
             self._need_free_flags(ctx, kind)
@@ -113,7 +113,7 @@ class SpecCommand(TyperCommand):
         ctx.meta[_HIDDEN] = _unread_keys(kinds, asking, args) | real
         return super().parse_args(ctx, _with_own(ctx, args, own))
 
-    def _need_free_flags(self, ctx: typer.Context, kind: type[AnyMethod | Policy]) -> None:
+    def _need_free_flags(self, ctx: typer.Context, kind: type[Options]) -> None:
         """Refuse a method or policy whose options have the names of flags of this command."""
         taken = {
             flag
@@ -125,7 +125,7 @@ class SpecCommand(TyperCommand):
         clash = ", ".join(flag for option in own for flag in _flags(option) if flag in taken)
         rule = f"has options that are flags of this command: {clash}; rename them"
         key = POLICY if issubclass(kind, Policy) else ALGORITHM
-        require(not clash, key, kind.name, rule)
+        require(not clash, key, getattr(kind, "name", kind.__name__), rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
         """Write the flags of the command, of each method and of each part."""
@@ -154,7 +154,7 @@ def _unread_keys(
     kinds: Sequence[type[AnyMethod]], policies: Sequence[type[Policy]], args: Sequence[str]
 ) -> set[str]:
     """Keys that do not matter to these methods under these policies, or their own."""
-    asking = [policy() for policy in policies] or [None]
+    asking: list[Policy | None] = [policy() for policy in policies] or [None]
     read = {key for kind in kinds for policy in asking for key in read_keys(kind(), policy)}
     words = " ".join(args)
     unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}

@@ -65,11 +65,11 @@ class Context:
     def run_policy(self) -> Policy:
         """The policy that the run names; options that are keys of the run have its values."""
         assert self.policy is not None
-        mine = {K: self.local_steps}
+        mine: dict[str, object] = {K: self.local_steps}
         if "selection" in (keys := shared_options(type(self.policy))):
             mine["selection"] = self.selection
         values = {key: mine.get(key, getattr(self.clock, key, None)) for key in keys}
-        return replace(self.policy, **values)
+        return replace(self.policy, **values)  # type: ignore[arg-type]
 
     @cached_property
     def samples(self) -> Floats:

@@ -143,9 +143,10 @@ def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
     return KnownSteps(positive[alike], mean[alike])
 
 
-def _alike(policy: Polling, fleet: ClientSpeeds) -> Ints:
+def _alike(policy: Policy, fleet: ClientSpeeds) -> Ints:
     """Number of each client's law of step counts, by speed, K and how it is selected."""
-    rule, chance = policy.selection, np.zeros(fleet.clients)
+    chance = np.zeros(fleet.clients)
+    rule = policy.selection if isinstance(policy, Polling) else None
     if isinstance(rule, Weighted | BySamples):
         chance = np.array(rule.weights if isinstance(rule, Weighted) else rule.samples)
         chance = chance[fleet.streams]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -184,7 +184,7 @@ def _steps_per_job(spec: Spec, count: Callable[[], Floats] | None) -> StepsPerJo
     """K, or that of each client: the batches of E epochs, the last of which may be short."""
     epochs = spec.training.local_epochs
     if epochs is None:
-        return required(spec.training.local_steps)
+        return cast(StepsPerJob, required(spec.training.local_steps))
     if count is None:
         rule = "needs the data, to know how many samples each client has"
         raise BadInput("local_epochs", epochs, rule)

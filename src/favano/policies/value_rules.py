@@ -79,7 +79,8 @@ class Oort(Selection):
         explored = size - used
         best = self._drawn(clients, known, used) if used else known[:0]
         new = unknown[smallest(clients.random[unknown], explored)] if explored else unknown[:0]
-        return clients.client[np.concatenate([best, new])]
+        chosen: Ints = clients.client[np.concatenate([best, new])]
+        return chosen
 
     def _drawn(self, clients: Candidates, known: Ints, size: int) -> Ints:
         """Some of the known clients, in proportion to their utility."""

@@ -72,7 +72,8 @@ def draws_used(fleet: ClientSpeeds, ends: Floats, steps: Ints, worked: Floats) -
     if not isinstance(fleet.law, Trace):
         return steps
     starts = np.concatenate([np.zeros((len(ends), 1)), ends[:, :-1]], axis=1)
-    return np.minimum(before(starts, worked[:, None]).sum(axis=1), steps)
+    begun: Ints = before(starts, worked[:, None]).sum(axis=1)
+    return np.minimum(begun, steps)
 
 
 def blocks(rows: int, columns: int) -> list[slice]:

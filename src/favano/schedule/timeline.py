@@ -170,6 +170,7 @@ class Timeline:
             self._time, self._wasted_before = _longer(self._time), _longer(self._wasted_before)
         self._time[self.updates], self._wasted_before[self.updates] = now, self._wasted
         self._wasted, self.updates = 0, self.updates + 1
+        assert isinstance(self._use_order, list)  # that of a schedule does not grow
         self._use_order += jobs
         self._ends.append(len(self._use_order))
         self._firsts.append(self._count)

@@ -15,7 +15,7 @@ from favano.file_sizes import read_limited
 from favano.methods import all_methods
 from favano.methods.favano import Favano
 from favano.options import did_you_mean, options_of
-from favano.policies.registry import NAME
+from favano.policies.registry import NAME as NAME
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, POLICY, Spec, part_options
 
 METHOD = "method"
@@ -74,6 +74,7 @@ def config_of(table: Mapping[str, object]) -> Config:
         elif part == POLICY:
             right = isinstance(value, dict) and NAME in value
             require(right, POLICY, value, f"need a table, as [{POLICY}], with its {NAME}")
+            assert isinstance(value, dict)
             shared[POLICY] = _without_keys_of_run(value, table)
             shared |= {key: value[key] for key in value if key in part_options()}
         elif part in PARTS:

@@ -65,8 +65,9 @@ Means = Annotated[
 
 def _one_or_each(given: object) -> object:
     """A number for all clients, or a list; a list of one word is a number on a command line."""
-    alone = isinstance(given, list) and len(given) == 1 and isinstance(given[0], str)
-    return given[0] if alone else _listed(given)
+    if isinstance(given, list) and len(given) == 1 and isinstance(given[0], str):
+        return given[0]
+    return _listed(given)
 
 
 EachCount = Annotated[Sequence[Count], Field(min_length=1), AfterValidator(tuple)]

@@ -88,7 +88,7 @@ def _binomial(number: int, chance: Floats, size: int) -> Floats:
 
 def _sum(many: Floats, few: Floats) -> Floats:
     """The law of a sum of independent counts below s, (s, T)."""
-    total = few[0] * many
+    total: Floats = few[0] * many
     for more in range(1, len(few)):
         total[more:] += few[more] * many[: len(many) - more]
     return total
