@@ -139,6 +139,7 @@ def check_together(device: str) -> None:
     """Runs of all kinds go on together, each from the moment in its middle."""
     some = [
         *(Problem(name, 3, device=device) for name in our_methods()),
+        Problem(BY_LOSS, 3, device=device),
         Problem("quafl", 2, codec=MinMax(bits=5), device=device),
         Problem("favano", 6, buffers="local", device=device),
         Problem("fedavg", 2, optimiser=KEPT, poisoned=True, device=device),

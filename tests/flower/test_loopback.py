@@ -120,3 +120,22 @@ def test_a_policy_that_fails_ends_the_server_in_one_sentence(tmp_path: Path) -> 
     assert server.returncode == 2
     assert loopback.told.count("policy=RoundRobin: raises LookupError: no place") == 1
     assert "Traceback" not in loopback.told
+
+
+@pytest.mark.slow
+def test_asyncfeded_replays_to_the_bit(tmp_path: Path) -> None:
+    """Its policy sees distances of models, and sets the lengths of jobs by them."""
+    with federation(tmp_path) as lab:
+        other = dict.fromkeys(("selected", "tick", "grace"))
+        flags = {"algorithm": "asyncfeded", "rounds": 24, "most_local_steps": 20, **other}
+        loopback = Loopback(lab, **flags)
+        loopback.serve()
+        nodes = [loopback.join(number) for number in range(4)]
+        loopback.finish()
+        loopback.dismiss(nodes)
+    final, models = replayed(tmp_path)
+    *_, last = models
+    assert divergence(final, last).equal
+    schedule = load_trace(tmp_path / "trace.npz").schedule
+    assert schedule.local_steps == 20
+    assert len(set(schedule.steps[: schedule.jobs].tolist())) > 2

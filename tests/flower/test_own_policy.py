@@ -13,10 +13,12 @@ from favano.errors import BadInput
 from favano.flower.ledger import Joined, Ledger, UsedUpdate
 from favano.methods import make_method
 from favano.options import option
-from favano.policies import Action, Adaptive, Dispatch, Policy, Polling, ReceivedUpdate
+from favano.policies import Action, Dispatch, Policy, Polling, ReceivedUpdate
 from favano.schedule import Schedule
 from favano.types import Floats
+from tests.engine import by_loss
 from tests.flower.federations import diverges, grid_of, lived, strategy_of
+from tests.methods.bound import any_method
 
 FILE = Path(__file__).parents[2] / "examples" / "own_policy.py"
 
@@ -100,6 +102,37 @@ def test_nonsense_ends_a_whole_federation() -> None:
         lived(strategy_of("fedavg", policy=Nonsense))
 
 
+def test_asyncfeded_sets_the_lengths_of_jobs_and_replays_to_the_bit() -> None:
+    strategy = strategy_of(make_method("asyncfeded", {"distance_target": 2.5}))
+    result = lived(strategy, grid_of())
+    assert result.trace is not None
+    schedule = result.trace.schedule
+    assert schedule.updates == 12
+    assert len(set(schedule.steps[: schedule.jobs].tolist())) > 2
+    assert diverges(strategy, result).largest == 0
+
+
+def test_nodes_say_their_losses_to_a_policy_that_sees_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first of them, from the initial model, is that of the start: the loss of ten classes."""
+    losses: list[float] = []
+    inner = by_loss.HighestLoss.receive
+
+    def receive(self: by_loss.HighestLoss, update: ReceivedUpdate, now: float) -> None:
+        losses.append(update.loss)
+        assert update.delta_norm > 0
+        assert update.duration > 0
+        inner(self, update, now)
+
+    monkeypatch.setattr(by_loss.HighestLoss, "receive", receive)
+    strategy = strategy_of(any_method(by_loss.ByLoss()))
+    result = lived(strategy, grid_of())
+    assert diverges(strategy, result).largest == 0
+    assert len(losses) >= 12
+    assert all(0 < loss < 5 for loss in losses)
+
+
 class Nonsense(Policy):
     """Does at time 0 what it is told to, and then nothing."""
 
@@ -167,8 +200,6 @@ def test_a_policy_that_never_acts_is_refused_once_nobody_else_can_join() -> None
 
 
 def test_what_only_a_simulation_has_is_refused() -> None:
-    with pytest.raises(BadInput, match="Adaptive: has a schedule that depends on the models"):
-        Ledger(Adaptive(local_steps=2, most_steps=4), 2, 0, rates)
     with pytest.raises(BadInput, match="strict_ties=True: is a reading of the simulated clock"):
         Ledger(Polling(selected=2, strict_ties=True), 2, 0, rates)
     with pytest.raises(BadInput, match=r"grace=7\.0: need 0 <= grace < 7"):

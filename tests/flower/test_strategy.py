@@ -43,8 +43,6 @@ from tests.flower.federations import (
     strategy_of,
 )
 
-GROWING = ("asyncfeded",)
-
 WRITTEN = ("checkpoint", "journal", "model.safetensors")
 
 
@@ -53,7 +51,7 @@ def trained(**keys: Any) -> LocalTraining:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
+@pytest.mark.parametrize("name", our_methods())
 def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
     strategy = strategy_of(name)
     result = lived(strategy, rounds=10)
@@ -74,11 +72,6 @@ def test_each_client_has_its_own_k(tmp_path: Path) -> None:
     assert diverges(strategy, result).equal
     read = load_trace(tmp_path / "trace.npz").schedule
     assert np.array_equal(read.local_steps, [2, 5, 3])
-
-
-def test_a_schedule_that_needs_the_models_is_refused() -> None:
-    with pytest.raises(BadInput, match="has a schedule that depends on the models"):
-        strategy_of("asyncfeded")
 
 
 @pytest.mark.sampled

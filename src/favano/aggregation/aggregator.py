@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias, cast
 
@@ -342,11 +342,8 @@ class Aggregator(Generic[S]):
             end: (P,) its end model.
         """
         assert self.clock is not None
-        seen, first = {"loss": loss}, self.timeline.updates
-        if self.clock.sees != ("loss",):
-            lengths = numbers([(end - start).norm(), (server - start).norm()])
-            seen |= zip(("delta_norm", "server_distance"), lengths, strict=True)
-        self.clock.learn([seen[name] for name in self.clock.sees])
+        first = self.timeline.updates
+        self.clock.learn(seen_values(self.clock.sees, loss, server, start, end))
         self.memory.check_growth(self.timeline, first)
 
     def _weights(self, updates: ClientUpdates) -> Floats:
@@ -393,6 +390,17 @@ class Aggregator(Generic[S]):
             return server[first:]
         averaged = self.method.aggregate_buffers(server[first:last], end[:, first:last], updates)
         return torch.cat([averaged, torch.maximum(server[last:], end[:, last:].amax(dim=0))])
+
+
+def seen_values(
+    names: Sequence[str], loss: float, server: Vector, start: Vector, end: Vector
+) -> list[float]:
+    """What a policy sees of a client update, by these names; models are (P,) each."""
+    values = {"loss": loss}
+    if set(names) != {"loss"}:
+        lengths = numbers([(end - start).norm(), (server - start).norm()])
+        values |= zip(("delta_norm", "server_distance"), lengths, strict=True)
+    return [values[name] for name in names]
 
 
 def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,6 +39,7 @@ from favano.run.own_data import read_source
 from favano.run.samples import check_device
 from favano.run.targets import as_targets
 from favano.training import FlatModel, Job, LoopTrainer, Loss, Task
+from favano.training.loop import mean_loss
 from favano.types import Stack, Vector
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class _Trained(NamedTuple):
     model: Vector
     steps: int
     seconds: float
+    loss: float | None  # mean of its steps, if asked for and finite
 
 
 class Client:
@@ -125,7 +128,7 @@ class Client:
         least = self._limits.least_steps(call, trainer.task.batches)
         codec = read_codec(call.codec)
         start = self._start_model(call, shape, codec)
-        end, steps, seconds = self._train(call, trainer, start, began, least)
+        end, steps, seconds, loss = self._train(call, trainer, start, began, least)
         return Reply(
             run=call.run,
             client=call.client,
@@ -136,6 +139,7 @@ class Client:
             samples=len(self._inputs),
             model=pack(end, shape, codec, known=start, noise=_noise(call, shape, codec)),
             metrics={**self._notes, **self._measured(trainer, end)},
+            loss=loss,
         )
 
     def _train(
@@ -150,7 +154,8 @@ class Client:
             until, self._step_seconds, self._pace, self._clock, self._sleep, least=least
         )
         given = torch.cat([start, before.vectors]).to(self._device)
-        end = trainer.run(given, job, self._correction(call, trainer), watch.more).cpu()
+        losses, correction = list[Tensor]() if call.loss else None, self._correction(call, trainer)
+        end = trainer.run(given, job, correction, watch.more, losses).cpu()
         seconds = watch.stop()
         self._step_seconds = watch.step_seconds
         model, vectors = end[: len(start)], end[len(start) :]
@@ -158,7 +163,8 @@ class Client:
             new = Remembered(start, vectors.clone(), before.steps + watch.steps)
             self._memory = self._memory.with_job(call.run, call.job, new, call.after)
             self._store.write(self._memory.to_bytes())
-        return _Trained(model, watch.steps, seconds)
+        loss = mean_loss(losses or ())
+        return _Trained(model, watch.steps, seconds, loss if isfinite(loss) else None)
 
     def _correction(self, call: Call, trainer: LoopTrainer) -> Vector | None:
         if call.correction is None:

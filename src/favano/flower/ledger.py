@@ -47,6 +47,14 @@ class Left(NamedTuple):
     failure: str = ""  # what went wrong; empty: it is gone
 
 
+class Measured(NamedTuple):
+    """What the policy sees of a client update, which is accepted next."""
+
+    time: float
+    job: int
+    values: Sequence[tuple[str, float]]
+
+
 class UsedUpdate(NamedTuple):
     """A client update was accepted."""
 
@@ -95,10 +103,12 @@ class Turned(NamedTuple):
     time: float
 
 
-Event: TypeAlias = Joined | Left | UsedUpdate | RefusedUpdate | Lost | Dropped | Clipped | Turned
+Event: TypeAlias = (
+    Joined | Left | Measured | UsedUpdate | RefusedUpdate | Lost | Dropped | Clipped | Turned
+)
 EVENTS: dict[str, Callable[..., Event]] = {
     kind.__name__: kind
-    for kind in (Joined, Left, UsedUpdate, RefusedUpdate, Lost, Dropped, Clipped, Turned)
+    for kind in (Joined, Left, Measured, UsedUpdate, RefusedUpdate, Lost, Dropped, Clipped, Turned)
 }
 
 
@@ -141,14 +151,16 @@ class Ledger:
         packed: bool = False,
         estimates: StepEstimates | None = None,
     ) -> None:
-        steps = policy.local_steps
-        most = steps if isinstance(steps, int) else np.array(steps)
+        most = (
+            policy.most_steps if isinstance(policy.most_steps, int) else np.array(policy.most_steps)
+        )
         self.clients, self.timeline = clients, Timeline(clients, most, NOTES)
         _check_real_time(policy)
         with policy_errors(policy):
             self.policy, self._referee = policy.started(seed), Referee(policy)
         self._quiet: float | None = None  # since when there is nothing to do
-        self._here: set[int] = set()  # jobs whose updates are neither used nor dropped
+        self._here: dict[int, ReceivedUpdate] = {}  # by job: neither used nor dropped
+        self._values: dict[int, tuple[tuple[str, float], ...]] = {}  # of updates, as they come
         self.estimates = estimates
         self._rates, self._packed = rates, packed
         self._newest: dict[int, int] = {}  # job of each client, if nothing went wrong since
@@ -181,6 +193,8 @@ class Ledger:
                 self._join(client, node, time)
             case Left(time, client, failure):
                 self._leave(client, time, failure)
+            case Measured(time, job, values):
+                self._values[job] = tuple((name, value) for name, value in values)
             case UsedUpdate(time, job, steps, seconds, partition):
                 self._answer(time, job, steps, seconds, partition)
             case RefusedUpdate(time, job, reason, pause):
@@ -296,8 +310,10 @@ class Ledger:
             timeline.note([job], "positive", expected.positive)
             timeline.note([job], "mean", expected.mean)
             self.estimates.count(client, steps, seconds, time - begin)
-        self._here.add(job)
-        self.policy.receive(self._update_of(job), time)
+        known = timeline.known
+        version, values = int(known.start_version[job]), self._values.pop(job, ())
+        self._here[job] = ReceivedUpdate(client, job, version, steps, seconds, values)
+        self.policy.receive(self._here[job], time)
 
     def _refuse(self, time: float, job: int, reason: str, pause: float) -> None:
         """The client is called again, from the newest model, as if it had joined then."""
@@ -318,17 +334,10 @@ class Ledger:
 
     def _lose(self, job: int, time: float) -> None:
         """The contact counts as missed; a client that waits for it to be used is called again."""
-        update = self._update_of(job)
+        update = self._here.pop(job)
         self.timeline.drop(job)
-        self._here.discard(job)
         self._newest.pop(update.client, None)
         self.policy.lost(update, time)
-
-    def _update_of(self, job: int) -> ReceivedUpdate:
-        """The update of a job as the policy knows it."""
-        known = self.timeline.known
-        client, base, steps = known.client[job], known.start_version[job], known.steps[job]
-        return ReceivedUpdate(int(client), job, int(base), int(steps))
 
     def _give_up(self, client: int, time: float) -> None:
         self._newest.pop(client, None)
@@ -352,7 +361,8 @@ class Ledger:
             self.timeline.use([update.job for update in action.use], time)
             for update in action.use:
                 self.used.setdefault(update.client, []).append(update.job)
-        self._here.difference_update(update.job for update in (*action.drop, *(action.use or ())))
+        for update in (*action.drop, *(action.use or ())):
+            del self._here[update.job]
         begun = [self.timeline.begin(dispatch.client, time) for dispatch in action.dispatch]
         if begun:
             self.timeline.note(begun, "rate", self._rates(self.timeline.known, time)[begun])
@@ -376,8 +386,6 @@ class Ledger:
 
 def _check_real_time(policy: Policy) -> None:
     """Refuse what only a simulation has."""
-    rule = "has a schedule that depends on the models: it can only be simulated"
-    require(not policy.grows, "policy", type(policy).__name__, rule)
     if isinstance(policy, Polling):
         for key in _SIMULATED:
             rule = "is a reading of the simulated clock, which a federation does not have"

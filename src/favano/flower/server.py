@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from statistics import fmean
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from favano.aggregation import Aggregator
-from favano.aggregation.aggregator import Received, Update
+from favano.aggregation.aggregator import Received, Update, seen_values
 from favano.errors import Diverged
 from favano.flower.board import Board
 from favano.flower.checkpoint import CheckpointFolder, Models, SavedServer, ServerState
@@ -37,6 +37,7 @@ from favano.flower.ledger import (
     Ledger,
     Left,
     Lost,
+    Measured,
     RefusedUpdate,
     Turn,
     UsedUpdate,
@@ -254,6 +255,10 @@ class Server:
             job, arrival, self.ledger, start, self.model, elapsed
         )
         if (reply := verdict.reply) is not None:
+            if sees := tuple(self.ledger.policy.sees):
+                assert start is not None
+                values = self._seen(sees, reply, start)
+                self._apply(Measured(now, job, tuple(zip(sees, values, strict=True))))
             self._apply(UsedUpdate(now, job, reply.steps, reply.seconds, reply.partition))
             self._note_part(client, reply.partition)
             self._keep(job, reply)
@@ -268,6 +273,12 @@ class Server:
             self._tools.say(f"client {client}: no client update to job {job}, {verdict.detail}")
             self._apply(Left(now, client, verdict.detail))
         self._forget_jobs()
+
+    def _seen(self, names: Sequence[str], reply: Reply, start: Vector) -> list[float]:
+        """What the policy sees of a client update."""
+        end, size = self._tools.link.read(reply.model, start, self.model), self._aggregator.layout
+        models = (model[: size.parameters] for model in (self.model, start, end))
+        return seen_values(names, nan if reply.loss is None else reply.loss, *models)
 
     def _is_known(self, job: int) -> bool:
         """Whether an update was accepted before the server was killed, and is not used yet."""
@@ -497,6 +508,7 @@ class Server:
             after=ledger.used_last(client),
             correction=None if correction is None else pack(correction[0], link.shape.trained),
             method=terms.method,
+            loss=int("loss" in ledger.policy.sees),
         )
         ttl = (until - now if isfinite(until) else 0.0) + terms.patience
         return partial(call_message, call, ledger.node_of[client], ttl=ttl, sign=terms.sign)

@@ -73,10 +73,11 @@ class Call:
     after: int = -1  # the client's job that was used last, whose memory it goes on with; -1: none
     correction: bytes | None = field(default=None, repr=False)  # added to every gradient
     method: str = "unknown"  # of the server, by name
+    loss: int = 0  # 1: the reply is to say the mean training loss of its steps
 
     def __post_init__(self) -> None:
         require(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
-        for name in ("client", "job", "first_step", "steps", "seed", "message"):
+        for name in ("client", "job", "first_step", "steps", "seed", "message", "loss"):
             _check_whole(name, getattr(self, name))
         for name in ("version", "key", "after"):
             _check_whole(name, getattr(self, name), least=-1)
@@ -123,6 +124,7 @@ class Reply:
     model: bytes = field(repr=False)
     metrics: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # metrics that came without a number that could be used
+    loss: float | None = None  # mean training loss, if asked for and finite
 
     def __post_init__(self) -> None:
         require(bool(_RUN.fullmatch(self.run)), "run", self.run, "need 8..64 hexadecimal digits")
@@ -193,6 +195,7 @@ def read_call(message: Message, *, most: int = MOST_BYTES) -> Call:
         after=given.whole("after"),
         correction=_bytes(content, "correction", most) if "correction" in content else None,
         method=given.text("method"),
+        loss=given.whole("loss"),
     )
 
 
@@ -262,6 +265,7 @@ def read_reply(message: Message, *, most: int = MOST_BYTES) -> Reply:
         model=_bytes(content, "model", most),
         metrics=used,
         left_out=tuple(name for name in metrics if name not in used),
+        loss=given.number("loss") if "loss" in given else None,
     )
 
 

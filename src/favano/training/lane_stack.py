@@ -26,7 +26,7 @@ from favano.training.loop import LoopTrainer
 from favano.training.precision import product_precision
 from favano.training.roster import Roster, make_roster
 from favano.training.rule_table import RuleTable
-from favano.types import Ints, Mask, Precision, Stack
+from favano.types import Floats, Ints, Mask, Precision, Stack
 
 WIDEST = 64  # lanes that are launched together, if only those with equally long batches can be
 _GRAIN = 4  # their number is padded to a multiple of this or more, so that there are few graphs
@@ -38,12 +38,15 @@ _LAUNCHES = 5  # launches between two refillings in that case; jobs often have 5
 class LaunchResult:
     """Lanes that a launch finished, and their end models, perhaps still being computed."""
 
-    def __init__(self, lanes: Ints, rows: Stack, width: int, steps: int) -> None:
+    def __init__(
+        self, lanes: Ints, rows: Stack, width: int, steps: int, losses: Tensor | None = None
+    ) -> None:
         """Rows of the lanes, of which the first numbers are the end models; others are finite."""
         self.lanes, self.ends = lanes, rows[:, :width]
         self.steps = steps  # local steps, also in lanes that it did not finish
         finite = rows.isfinite().all(dim=1)  # whole rows are read faster
         self._finite = finite.to("cpu", non_blocking=True)
+        self._losses = None if losses is None else losses.to("cpu", non_blocking=True)
         self.arrived = event_now() if rows.is_cuda else None
 
     def finite(self) -> Mask:
@@ -52,6 +55,10 @@ class LaunchResult:
             self.arrived.synchronize()
             self.ends.record_stream(torch.cuda.current_stream())
         return np.asarray(self._finite.numpy(), dtype=np.bool_)
+
+    def losses(self) -> Floats | None:
+        """Mean losses of the jobs, if they are measured; once `finite` has waited."""
+        return None if self._losses is None else np.asarray(self._losses.numpy(), np.float64)
 
 
 class LaneStack:
@@ -92,12 +99,14 @@ class LaneStack:
         self._drawn = np.full((capacity, self._slots), -1, dtype=np.int64)  # epochs in the slots
         # One lane more, to pad launches with: a graph has a fixed number of lanes.
         samples = self._slots * roster.longest
-        self._lanes = new_lanes(model, rules, self._rules, 1 + capacity, samples)
+        losses = any(trainer.measures_loss for trainer in trainers)
+        self._lanes = new_lanes(model, rules, self._rules, 1 + capacity, samples, losses=losses)
+        self._host_steps = np.ones(capacity, dtype=np.int64)  # of the job in each lane
         self._whole = None  # a kernel for all of several steps, of lanes with rule 0
         inputs, plain = self._together.inputs, not self._rules.number.all()
         # It needs tensor cores: exact products are faster one after the other.
         fast = precision != "float32" and inputs.read_as_they_are
-        if self.together and plain and fast:
+        if self.together and plain and fast and not losses:
             from favano.training.gpu_kernels import perceptron_steps  # needs triton
 
             self._whole = perceptron_steps(model.module, task, roster, self._slots, precision)
@@ -131,7 +140,7 @@ class LaneStack:
         rows = self._roster.first[task] + work.client
         self._host_row[lanes], self._host_step[lanes] = rows, work.first_step
         self._host_left[lanes], self._host_rule[lanes] = work.steps, self._rules.number[task]
-        self._drawn[lanes] = -1
+        self._drawn[lanes], self._host_steps[lanes] = -1, work.steps
         since = work.first_step - (0 if work.steps_before is None else work.steps_before)
         real = np.stack([work.rate, self._proximal[task], *self._rules.numbers[:, task]])
         last = work.first_step + work.steps
@@ -142,6 +151,8 @@ class LaneStack:
         rate, pull = numbers[:2].to(on.rates.dtype)
         on.places[:, at] = uploaded[1:6]
         on.rates[at] = rate
+        if on.losses is not None:
+            on.losses[at] = 0.0
         if self._rules:
             on.numbers[:, at] = numbers[2:]
         if on.starts is not None:
@@ -170,6 +181,8 @@ class LaneStack:
         # Whole rows are copied faster.
         models = self._lanes.models[:, : self._width] if self._rules else self._lanes.models
         at, ends = to_device(done, models), models.new_empty(len(done), models.shape[1])
+        sums = self._lanes.losses
+        losses = None if sums is None else sums.new_empty(len(done))
         others = live  # lanes that make their steps together
         if self._whole is not None:
             self._run(("steps", launches), partial(self._whole, self._lanes, launches))
@@ -182,10 +195,14 @@ class LaneStack:
                     self._advance(at_work, self._host_step[at_work] + number)
                 if first < last:
                     torch.index_select(models, 0, at[first:last], out=ends[first:last])
+                    if sums is not None and losses is not None:
+                        losses[first:last] = sums[at[first:last]]
         steps = np.minimum(left, launches)
         self._host_step[live] += steps
         self._host_left[live] -= steps
-        return LaunchResult(done, ends, self._width, int(steps.sum()))
+        if losses is not None:
+            losses /= to_device(self._host_steps[done], models)
+        return LaunchResult(done, ends, self._width, int(steps.sum()), losses)
 
     def compile(self) -> None:
         """Compile the kernels of a step, if it has any."""

@@ -33,6 +33,7 @@ class LaneState(NamedTuple):
     starts: Stack | None  # weights that it pulls to
     corrections: Stack | None  # corrections of gradients
     numbers: Tensor  # (fields, lanes) of the optimisers
+    losses: Tensor | None  # sums over the steps so far, if they are measured
 
 
 def aligned(numbers: int) -> int:
@@ -44,7 +45,13 @@ def aligned(numbers: int) -> int:
 
 
 def new_lanes(
-    model: FlatModel, rules: Sequence[LocalRule], table: RuleTable, count: int, samples: int
+    model: FlatModel,
+    rules: Sequence[LocalRule],
+    table: RuleTable,
+    count: int,
+    samples: int,
+    *,
+    losses: bool = False,
 ) -> LaneState:
     """So many lanes that are idle, with room for so many samples in the orders of each."""
     layout, vector = model.layout, model.vector
@@ -68,4 +75,5 @@ def new_lanes(
         starts=torch.zeros_like(weights) if any(rule.proximal for rule in rules) else None,
         corrections=torch.zeros_like(weights) if any(rule.corrected for rule in rules) else None,
         numbers=rates.new_zeros((len(table.numbers), count), dtype=torch.float64),
+        losses=rates.new_zeros(count, dtype=torch.float64) if losses else None,
     )

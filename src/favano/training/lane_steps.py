@@ -83,9 +83,11 @@ class LaneSteps:
         weights, buffers = self._model.named(
             models[:, : layout.parameters], models[:, layout.parameters : layout.size]
         )
-        gradients, moved = self._gradients(
+        gradients, moved, losses = self._gradients(
             weights, buffers, features, labels, valid, self._keys(rows, steps)
         )
+        if lanes.losses is not None:
+            lanes.losses[some] = lanes.losses[some] + losses
         corrected = lanes.starts is not None or lanes.corrections is not None
         if self._fused is None or self._rules or corrected:
             self._descend(lanes, some, models, list(gradients.values()))
@@ -129,8 +131,8 @@ class LaneSteps:
 
     def _gradients(
         self, weights: dict[str, Tensor], buffers: dict[str, Tensor], *given: Tensor
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Gradients of all lanes, and their buffers after the forward pass.
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
+        """Gradients of all lanes, their buffers after the forward pass, and their losses.
 
         Lanes do not share weights, so their gradients are those of the sum of their losses.
         `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
@@ -155,7 +157,7 @@ class LaneSteps:
         gradients = {
             n: known[n] if n in known else torch.zeros_like(weight) for n, weight in free.items()
         }
-        return gradients, {name: buffer.detach() for name, buffer in moved.items()}
+        return gradients, {name: buffer.detach() for name, buffer in moved.items()}, losses.detach()
 
     def _check_reads(self, numbers: Sequence[Tensor]) -> None:
         """Refuse a loss or a hook that holds parameters themselves, which are not those of a lane.

@@ -68,7 +68,7 @@ class StackLanes:
         finite = result.finite()
         # The launch may have ended long ago, while the host was busy.
         done = StepsDone(result.steps, self._clock.time(result.arrived))
-        return Finished(jobs, result.ends, finite, done)
+        return Finished(jobs, result.ends, finite, done, result.losses())
 
     def halve(self) -> Ints:
         """Make a stack of half as many lanes.
