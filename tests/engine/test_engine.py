@@ -42,6 +42,7 @@ from favano.training import (
 from favano.training.optimisers import Optimiser
 from favano.types import Buffers, Floats, Ints, Stack, Vector
 from tests.engine.networks import (
+    BY_LOSS,
     CLIENTS,
     Problem,
     check_on_stacks,
@@ -531,3 +532,28 @@ def test_cuda_equals_the_plain_loop() -> None:
     by_run = seen_of(on_stacks(problems, 50).events(at_once=3), len(names))
     for seed, name in enumerate(names):
         same(by_run[seed], problem(name, seed).alone, 1e-10)
+
+
+def test_losses_are_those_before_each_step() -> None:
+    """By a loop of its own, and what a policy decides by them: some dropped, some cancelled."""
+    case = problem(BY_LOSS, 3)
+    flat, task, means = case.trainer.model, case.trainer.task, np.full(1, np.nan)
+    client, first, steps = np.array([2]), np.array([1]), np.array([5])
+    work = Work(client, first, steps, np.array([0.1]), losses=means)
+    with one_thread():
+        case.trainer.train(case.initial[None], work)
+        flat.load(case.initial)
+        flat.module.train()
+        optimiser, losses = torch.optim.SGD(flat.module.parameters(), 0.1), []
+        for step in range(1, 6):
+            features, labels = task.batch(2, step, torch.float64)
+            loss = torch.nn.functional.cross_entropy(flat.module(features), labels)
+            optimiser.zero_grad(set_to_none=False)
+            loss.backward()
+            optimiser.step()
+            losses.append(float(loss.detach()))
+        run = case.aggregator()
+        seen_of(Engine([run], shuffled([case], 3)).events(at_once=1), 1)
+    assert means[0] == pytest.approx(np.mean(losses), rel=1e-12)
+    assert len(run.timeline.dropped) > 3
+    assert (run.schedule.steps[run.schedule.jobs :] < 4).any()

@@ -149,6 +149,8 @@ def test_what_can_be_refused_without_data_is_refused_at_once() -> None:
     check_plan(mnist(local_epochs=2, horizon=100))
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which "):
         check_plan(mnist(deadline=40.0, horizon=100))
+    with pytest.raises(BadInput, match=r"^codec=qsgd: need none with asyncfeded, whose schedule"):
+        check_plan(mnist(algorithm="asyncfeded", codec="qsgd", horizon=100))
 
 
 def test_laws_and_traces(tmp_path: Path) -> None:

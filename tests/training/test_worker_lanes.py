@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from favano.training import Job, LocalRule, LoopTrainer, Task, Work, WorkerLanes, one_thread
@@ -76,7 +77,7 @@ class Held(LoopTrainer):
         job: Job,
         correction: Vector | None = None,
         more: Callable[[], bool] | None = None,
-        losses: list[torch.Tensor] | None = None,
+        losses: list[Tensor] | None = None,
     ) -> Vector:
         if job.first_step == 0:
             self.gate.acquire(timeout=60)  # if the others wait for it, the order below is wrong

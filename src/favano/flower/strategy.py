@@ -90,7 +90,7 @@ class AsyncStrategy:
                                  learning_rate=0.1, local=LocalTraining(batch_size=32))
         result = strategy.start(grid, ArrayRecord(model.state_dict()), num_rounds=100)
 
-    Any method whose schedule does not depend on the models; nodes may come and go.
+    Any method; nodes may come and go.
 
     Args:
         method: the simulator's own object; FAVANO measures its weights here.
