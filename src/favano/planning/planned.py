@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, cast
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -184,12 +184,14 @@ def _steps_per_job(spec: Spec, count: Callable[[], Floats] | None) -> StepsPerJo
     """K, or that of each client: the batches of E epochs, the last of which may be short."""
     epochs = spec.training.local_epochs
     if epochs is None:
-        return cast(StepsPerJob, required(spec.training.local_steps))
+        steps = spec.training.local_steps
+        assert steps is not None
+        return steps if isinstance(steps, int) else tuple(steps)
     if count is None:
         rule = "needs the data, to know how many samples each client has"
         raise BadInput("local_epochs", epochs, rule)
-    steps = epochs * np.ceil(count() / required(spec.problem.batch_size)).astype(np.int64)
-    return int(steps[0]) if (steps == steps[0]).all() else tuple(steps.tolist())
+    each = epochs * np.ceil(count() / required(spec.problem.batch_size)).astype(np.int64)
+    return int(each[0]) if (each == each[0]).all() else tuple(each.tolist())
 
 
 def federation_steps(spec: Spec, traits: Traits | None) -> StepsPerJob:
