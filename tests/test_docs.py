@@ -131,16 +131,20 @@ def test_every_make_target_has_a_rule() -> None:
     assert {"demo", "test", "docs"} <= set(named) & rules
 
 
-TASKS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8"), re.DOTALL
-)
+TASKS = [
+    block
+    for name in ("tasks.md", "selection.md")
+    for block in re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
+    )
+]
 
 
 @pytest.mark.parametrize("block", TASKS)
 def test_the_tasks_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is short, and prints something."""
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
-    exec(compile(block, "docs/tasks.md", "exec"), {"__name__": "docs"})
+    exec(compile(block, "docs", "exec"), {"__name__": "docs"})
     assert capsys.readouterr().out.strip()
 
 

@@ -216,9 +216,7 @@ class Descending(favano.Selection):
 
 @pytest.mark.parametrize("rule", ["least-recent", "weighted:5,1,1", Descending])
 @pytest.mark.parametrize("method", ["fedavg", "favano"])
-def test_selection_rules_in_a_federation_replay_to_the_bit(
-    method: str, rule: favano.Selection
-) -> None:
+def test_selection_rules_in_a_federation_replay_to_the_bit(method: str, rule: object) -> None:
     strategy = strategy_of(method, selection=rule, selected=1)
     result = lived(strategy, grid_of())
     assert result.trace is not None
