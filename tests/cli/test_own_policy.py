@@ -188,6 +188,9 @@ def test_it_is_an_object_in_python() -> None:
     named = favano.compare(["fedavg", "fedprox"], policy=OWN, pause=10.0, selected=2, **keys)  # type: ignore[arg-type,call-arg]
     models = [[row.model_digest for row in of.rows] for of in (result, named.results[0])]
     assert models[0] == models[1]
+    ours = favano.plan("favano", policy=policy, weights="empirical", **keys)  # type: ignore[arg-type]
+    assert ours.schedule.updates == 5
+    assert ours.audit is not None
     with pytest.raises(favano.BadInput, match=r"selected=4: is an option of the policy"):
         favano.plan("fedavg", policy=policy, selected=4)
 

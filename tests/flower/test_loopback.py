@@ -86,7 +86,7 @@ def test_four_nodes_under_a_policy_of_ones_own_replay_to_the_bit(tmp_path: Path)
     file.write_text(ROUND_ROBIN)
     own = {"algorithm": "fedavg", "policy": f"{file}:RoundRobin", "pause": 0.5, "selected": 2}
     with federation(tmp_path) as lab:
-        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)
+        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)  # type: ignore[arg-type]
         loopback.serve()
         nodes = [loopback.join(number) for number in range(4)]
         loopback.finish()
@@ -110,7 +110,7 @@ def test_a_policy_that_fails_ends_the_server_in_one_sentence(tmp_path: Path) -> 
     file.write_text(ROUND_ROBIN)
     own = {"algorithm": "fedavg", "policy": f"{file}:RoundRobin", "fails": "receive", "pause": 0.5}
     with federation(tmp_path) as lab:
-        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)
+        loopback = Loopback(lab, rounds=12, tick=None, grace=None, **own)  # type: ignore[arg-type]
         loopback.serve()
         nodes = [loopback.join(number) for number in range(4)]
         server = loopback.servers[-1]

@@ -72,11 +72,8 @@ def test_options_that_only_the_own_policy_reads_are_declared(kind: type[AnyMetho
     read = set()
     for name, option in options_of(kind).items():
         value = OTHERS.get(name, not option.default if option.kind is bool else 3)
-        if name != "given_weights" and replace(kind(), **{name: value}) != kind():
-            made = replace(kind(), **{name: value})
+        if name != "given_weights":
+            made = replace(kind(), **{name: value})  # type: ignore[arg-type]
             if made.bind(context).run_policy != usual:
                 read.add(name)
-    if kind.name == "fedbuff":
-        assert read == {*kind.policy_options}
-    assert read <= {*kind.policy_options}
-    assert len(kind.policy_options) == len(read)
+    assert read == {*kind.policy_options}
