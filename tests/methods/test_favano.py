@@ -271,7 +271,8 @@ def test_empirical_weights_are_pooled_over_clients_with_one_law() -> None:
     assert isinstance(method.expected, Empirical)
     pairs = zip(fleet.mean.tolist(), (1, 4, 15) * 4, strict=True)
     together = {(pair, group) for pair, group in zip(pairs, method.expected.group, strict=True)}
-    assert len(together) == len({pair for pair, _ in together}) == 6
+    pairs_there, groups = zip(*together, strict=True)
+    assert len(together) == len(set(pairs_there)) == len(set(groups)) > 2
 
 
 def test_empirical_weights_tend_to_the_exact_ones() -> None:
