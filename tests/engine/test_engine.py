@@ -549,7 +549,7 @@ def test_losses_are_those_before_each_step() -> None:
             features, labels = task.batch(2, step, torch.float64)
             loss = torch.nn.functional.cross_entropy(flat.module(features), labels)
             optimiser.zero_grad(set_to_none=False)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             losses.append(float(loss.detach()))
         run = case.aggregator()

@@ -128,7 +128,7 @@ def test_asyncfeded_replays_to_the_bit(tmp_path: Path) -> None:
     with federation(tmp_path) as lab:
         other = dict.fromkeys(("selected", "tick", "grace"))
         flags = {"algorithm": "asyncfeded", "rounds": 24, "most_local_steps": 20, **other}
-        loopback = Loopback(lab, **flags)
+        loopback = Loopback(lab, **flags)  # type: ignore[arg-type]
         loopback.serve()
         nodes = [loopback.join(number) for number in range(4)]
         loopback.finish()
