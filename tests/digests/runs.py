@@ -116,7 +116,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "data-fraction": "--data-fraction 0.5",
     "batches-continuous": "--batch-order continuous",
     "batches-replacement": "--batch-order replacement",
-    "epochs": "--algorithm fedavg --local-epochs 1 --batch-size 32",
+    "epochs": "--algorithm fedavg --local-steps 5 --batch-size 32",  # those of a mean client
     # Step durations
     "law-exponential-favano": "--step-law exponential",
     "law-exponential-fedbuff": "--algorithm fedbuff --buffer 2 --step-law exponential",
