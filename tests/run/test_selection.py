@@ -58,6 +58,7 @@ class Last(favano.Selection):
         return [int(client) for client in clients.client[-size:]]
 
 
+@pytest.mark.slow
 def test_a_rule_in_a_file_is_run_proved_and_compared(file: Path, tmp_path: Path) -> None:
     flags = ["--selection", f"{file}:Rarest", "--dataset", "digits", *FLAGS]
     call("run", "--algorithm", "fedavg", *flags, "--out", str(tmp_path / "run"))
@@ -139,6 +140,7 @@ def test_refused(keys: dict[str, Any], message: str) -> None:
         planned(**keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "selection"), [("fedavg", "power-of-choice:4"), ("fedbuff", "oort")]
 )

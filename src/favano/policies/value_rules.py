@@ -18,7 +18,7 @@ class PowerOfChoice(Selection):
     last job; before its first it is infinite.
 
     Differs from pow-d, whose candidates compute their losses at the newest model: it is rpow-d of
-    the same paper (Section 5), which costs no messages.
+    the same paper, which costs no messages.
     """
 
     name, uses_samples, sees = "power-of-choice", True, ("loss",)
