@@ -12,6 +12,8 @@ from enum import StrEnum
 from math import isfinite
 from typing import cast
 
+from torch import Tensor
+
 from favano.errors import require
 from favano.types import Stack, Vector
 
@@ -20,6 +22,7 @@ _ENOUGH = 16  # of them, before anything is refused
 LEAST_STEP = 1e-6  # seconds: no step of training is shorter
 CLOCK_DRIFT = 1.001  # how much faster than the server's the clock of an honest node may run
 LIKELY = 10.0  # times as fast as usual, a client may be
+MOST_COUNTED = 16  # per step: a BatchNorm that is used twice in a forward pass counts twice
 
 
 class Refusal(StrEnum):
@@ -33,6 +36,7 @@ class Refusal(StrEnum):
     SHAPE = "wrong shape"
     TYPE = "wrong type of numbers"
     NOT_FINITE = "NaN or infinity"
+    COUNTERS = "impossible counters"
     STEPS = "impossible steps"
     UNLIKELY = "unlikely steps"
     NORM = "norm beyond the bound"
@@ -75,6 +79,15 @@ def wrong_model(start: Vector, end: Vector) -> Refusal | None:
     if end.dtype != start.dtype:
         return Refusal.TYPE
     return None if finite_rows(end[None])[0] else Refusal.NOT_FINITE
+
+
+def wrong_counters(steps: int, start: Vector, end: Vector) -> Tensor:
+    """Which counters no training can have left: not whole, smaller, or too large for the steps.
+
+    The server takes the largest of each that comes, so that a wrong one would stay.
+    """
+    counted = end.double() - start
+    return (end != end.round()) | (counted < 0) | (counted > float(MOST_COUNTED * steps))
 
 
 def wrong_steps(

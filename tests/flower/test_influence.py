@@ -352,6 +352,52 @@ def test_buffers_have_a_bound_of_their_own() -> None:
     assert [node.clipped for node in result.nodes][2] == 6
 
 
+@pytest.mark.parametrize(
+    ("counted", "claimed"),
+    [(3.4e38, 4), (17 * 4, 4), (-1.0, 4), (2.5, 4), (1.0, 0)],
+    ids=["huge", "17 a step", "fewer", "half", "no step"],
+)
+@pytest.mark.parametrize("codec", ["none", "qsgd:8"])
+def test_no_client_sets_the_counters_that_others_go_on_from(
+    counted: float, claimed: int, codec: str
+) -> None:
+    """Of BatchNorm's batches the largest count is taken: too large a one, and nobody can train."""
+    said: list[str] = []
+
+    def counting(reply: Message, _: int) -> Message:
+        content = read_reply(reply)
+        last = np.frombuffer(content.model[-4:], "<f4") + np.float32(counted - content.steps)
+        lie = replace(content, model=content.model[:-4] + last.tobytes(), steps=claimed)
+        return reply_message(lie, reply)
+
+    grid = grid_of()
+    grid.nodes[102].tamper = counting
+    strategy = strategy_of("fedavg", codec=codec, say=said.append)
+    result = lived(strategy, grid, rounds=6)
+    assert len(result.rounds) == 6
+    assert set(refusals(result)) == {2}
+    assert set(refusals(result)[2]) == {Refusal.COUNTERS.value}
+    assert any("client 2" in line and "1.num_batches_tracked from 0 to" in line for line in said)
+    assert result.arrays["1.num_batches_tracked"].numpy() == 6 * 4
+    assert not any(node.failures for node in result.nodes)
+
+
+def test_a_batch_norm_may_count_up_to_16_times_a_step() -> None:
+    """It may be used more than once in a forward pass."""
+
+    def often(reply: Message, _: int) -> Message:
+        content = read_reply(reply)
+        numbers = np.frombuffer(content.model, dtype="<f4").copy()
+        numbers[-1] *= 16  # from 0
+        return reply_message(replace(content, model=numbers.tobytes()), reply)
+
+    grid = grid_of(PACES[:1])
+    grid.nodes[100].tamper = often
+    result = lived(strategy_of("fedavg", clients=1, selected=1), grid, rounds=1)
+    assert not result.refusals
+    assert result.arrays["1.num_batches_tracked"].numpy() == 16 * 4
+
+
 def test_what_was_shortened_is_replayed_to_the_bit(tmp_path: Path) -> None:
     """Honest clients, and a bound that no client keeps; also after a crash."""
     whole = lived(strategy_of(influence=1.0), rounds=9)

@@ -40,14 +40,21 @@ class FlatArrays:
 
     def arrays(self, vector: Vector) -> ArrayRecord:
         """The arrays of a flat model."""
-        sizes = [prod(self.shapes[name]) for name in self.order]
-        parts = dict(zip(self.order, torch.split(vector, sizes), strict=True))
-        kept = self.constants
+        kept, parts = self.constants, self._parts(vector)
         return ArrayRecord({n: kept.get(n) or self._array(n, parts[n]) for n in self.names})
+
+    def counters(self, vector: Vector) -> dict[str, Vector]:
+        """The counters of a flat model by their names."""
+        parts = self._parts(vector)
+        return {name: parts[name] for name in parts if self.kinds[name].kind in _WHOLE}
 
     def file(self, vector: Vector) -> bytes:
         """The arrays of a flat model as a safetensors file."""
         return save({name: array.numpy() for name, array in self.arrays(vector).items()})
+
+    def _parts(self, vector: Vector) -> dict[str, Vector]:
+        sizes = [prod(self.shapes[name]) for name in self.order]
+        return dict(zip(self.order, torch.split(vector, sizes), strict=True))
 
     def _array(self, name: str, values: Vector) -> Array:
         numbers = values.detach().cpu().numpy().reshape(self.shapes[name])

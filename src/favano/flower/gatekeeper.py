@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from favano.errors import BadInput, one_line
+from favano.flower.flat_arrays import FlatArrays
 from favano.flower.ledger import Ledger
 from favano.flower.mailbox import Delivery
 from favano.flower.partitioning import DEAL, Partitioning
@@ -12,9 +13,11 @@ from favano.flower.private import NODE_GONE
 from favano.flower.server_link import ServerLink
 from favano.flower.wire import Reply, read_reply
 from favano.screening import (
+    MOST_COUNTED,
     Refusal,
     unlikely_steps,
     wrong_change,
+    wrong_counters,
     wrong_job,
     wrong_model,
     wrong_steps,
@@ -37,6 +40,7 @@ class Gatekeeper:
     Args:
         run: of this federation.
         link: reads its models.
+        flat: where their counters are.
         fastest: seconds that a step takes at least.
         deal: how data are dealt; None: that is not known.
     """
@@ -45,11 +49,13 @@ class Gatekeeper:
         self,
         run: str,
         link: ServerLink,
+        flat: FlatArrays,
         *,
         fastest: float = 0.0,
         deal: Partitioning | None = None,
     ) -> None:
-        self._run, self._link, self._fastest, self._partitioning = run, link, fastest, deal
+        self._run, self._link, self._flat = run, link, flat
+        self._fastest, self._partitioning = fastest, deal
 
     def judge(
         self,
@@ -123,7 +129,21 @@ class Gatekeeper:
         except BadInput as error:
             return ScreeningVerdict(refusal=Refusal.SHAPE, detail=str(error))
         refusal = wrong_model(start, model)
-        return model if refusal is None else ScreeningVerdict(refusal=refusal)
+        if refusal is not None:
+            return ScreeningVerdict(refusal=refusal)
+        detail = self._wrong_counter(reply.steps, start, model)
+        return ScreeningVerdict(refusal=Refusal.COUNTERS, detail=detail) if detail else model
+
+    def _wrong_counter(self, steps: int, start: Vector, end: Vector) -> str:
+        """The first counter that no training can have left, in words; empty: there is none."""
+        before = self._flat.counters(start)
+        for name, after in self._flat.counters(end).items():
+            wrong = wrong_counters(steps, before[name], after)
+            if wrong.any():
+                old, new = float(before[name][wrong][0]), float(after[wrong][0])
+                rule = f"need whole numbers that grow by 0 to {MOST_COUNTED} a step"
+                return f"{name} from {old:.9g} to {new:.9g} in {steps} steps, {rule}"
+        return ""
 
 
 def _parsed(arrival: Delivery) -> Reply | ScreeningVerdict:

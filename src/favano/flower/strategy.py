@@ -309,7 +309,7 @@ class AsyncStrategy:
             mailbox,
             clock,
             link,
-            Gatekeeper(run, link, fastest=self.fastest_step, deal=self.deal),
+            Gatekeeper(run, link, flat, fastest=self.fastest_step, deal=self.deal),
             self.norm or NormGate(),
             Influence(self.bound.run_policy, self.clients, self.influence),
             workers.finding,
