@@ -16,7 +16,7 @@ from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
 
-LINES, COLUMNS = 104, 100
+LINES, COLUMNS = 106, 100
 COMMANDS = [("run",), ("compare",), ("plan",), ("bench",), ("theory", "bound")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 
@@ -79,7 +79,7 @@ def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None
     assert "Method favano" not in buffered
     assert "strict_ties" in usual["Server's clock"]
     assert "deadline" not in usual["Server's clock"]
-    assert buffered["Server's clock"] == ["selected", "interaction_time"]
+    assert buffered["Server's clock"] == ["selected", "selection", "interaction_time"]
     rounds = groups(help_of(favano, "run", "--algorithm=fedavg"))["Server's clock"]
     assert "deadline" in rounds
     assert "strict_ties" not in rounds
@@ -88,7 +88,7 @@ def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None
 def test_a_federation_shows_no_flags_of_simulated_time(favano: Program) -> None:
     flags = groups(help_of(favano, "serve", "--codec", "qsgd"))
     assert flags["Fleet"] == ["clients"]
-    assert flags["Server's clock"] == ["selected"]
+    assert flags["Server's clock"] == ["selected", "selection"]
     assert flags["Run"] == ["seed", "buffers", "codec", "codec_bits", "codec_scale", "codec_dither"]
     assert "rate_decay" not in flags["Local training"]
     assert {"rate_schedule", "quantise"} <= set(flags["Local training"])

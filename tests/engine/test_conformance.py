@@ -83,12 +83,12 @@ WITH_SERVER = {  # methods that keep a part of the old model keep as large a par
     "asyncfeded", "asofed",
 }  # fmt: skip
 ROUNDS = {"fedavg", "fedprox", "fednova", "scaffold"}
-BY_WEIGHT = {"fedasync": 0.6 * 3 + 0.4 * 2, "aafl": (13 + 13 * 2) / 15}  # alpha; p_i = 1/15
+BY_WEIGHT = {"fedasync": 0.6 * 10 + 0.4 * (0.6 * 3 + 0.4 * 2), "aafl": (13 + 13 * 2) / 15}  # alpha; p_i = 1/15
 
 
 @EVERY
 def test_buffers_are_averaged_as_the_method_says(name: str) -> None:
-    """Server 2, clients 3 and 10 (FedAsync hears of the first alone)."""
+    """Server 2, clients 3 and 10 (FedAsync takes in one after the other)."""
     method, _ = build(name)
     updates = answers_of([0, 1], [2, 2], [0, 0])
     server, clients = torch.tensor([2.0]), torch.tensor([[3.0], [10.0]])

@@ -64,7 +64,7 @@ def test_a_call_that_somebody_else_signed_is_refused() -> None:
         ("run", "fedcba9876543210"), ("client", 2), ("job", 4), ("version", 0), ("first_step", 1),
         ("steps", 1), ("rate", 0.1000001), ("seed", 8), ("training", '{"batch_size": 1}'),
         ("dtype", "float64"), ("seconds", 2.6), ("codec", "qsgd:8"), ("key", 5), ("message", 1),
-        ("after", 2), ("method", "fedavg"),
+        ("after", 2), ("method", "fedavg"), ("loss", 1),
     ],
 )  # fmt: skip
 def test_every_field_of_a_call_is_signed(name: str, value: float | str) -> None:
@@ -84,7 +84,7 @@ def test_there_is_no_field_that_is_not_signed() -> None:
         **{name: getattr(CALL, name) + 1 for name in ("client", "job", "version", "first_step")},
         **{name: getattr(CALL, name) + 1 for name in ("steps", "seed", "message", "after", "key")},
         "run": "0" * 8, "rate": 0.2, "training": "x", "model": b"m", "dtype": "float64",
-        "seconds": None, "codec": "x", "correction": None, "method": "x",
+        "seconds": None, "codec": "x", "correction": None, "method": "x", "loss": 1,
     }  # fmt: skip
     assert changes.keys() == Call.__dataclass_fields__.keys()
     for name, value in changes.items():
