@@ -61,9 +61,10 @@ def test_epochs_of_equal_clients_are_so_many_steps(digits: Samples) -> None:
     epoch = -(-len(digits.labels) // 320)
     assert epoch > 1
     for name in ("favano", "asyncfeded"):
-        keys = {"algorithm": name, "split": "iid", "batch_size": 32}
-        by_epochs = result_of(variant(SHORT, {**keys, "local_epochs": 2}), digits)
-        in_steps = result_of(variant(SHORT, {**keys, "local_steps": 2 * epoch}), digits)
+        keys = {"algorithm": name, "clients": 10, "split": "iid", "batch_size": 32}
+        keys |= {"horizon": 210, "evaluate_every": 70}
+        by_epochs = result_of(spec_of(**keys, local_epochs=2), digits)
+        in_steps = result_of(spec_of(**keys, local_steps=2 * epoch), digits)
         assert unchained(by_epochs.rows) == unchained(in_steps.rows)
 
 
