@@ -83,7 +83,10 @@ WITH_SERVER = {  # methods that keep a part of the old model keep as large a par
     "asyncfeded", "asofed",
 }  # fmt: skip
 ROUNDS = {"fedavg", "fedprox", "fednova", "scaffold"}
-BY_WEIGHT = {"fedasync": 0.6 * 10 + 0.4 * (0.6 * 3 + 0.4 * 2), "aafl": (13 + 13 * 2) / 15}  # alpha; p_i = 1/15
+BY_WEIGHT = {
+    "fedasync": 0.6 * 10 + 0.4 * (0.6 * 3 + 0.4 * 2),
+    "aafl": (13 + 13 * 2) / 15,
+}  # alpha; p_i = 1/15
 
 
 @EVERY

@@ -46,3 +46,15 @@ def test_its_options_are_keys(period: float) -> None:
     fleet = favano.Fleet(clients=6)
     plan = favano.plan(OWN, fleet=fleet, selected=2, period=period, horizon=100)  # type: ignore[call-arg]
     assert {time % period for time in plan.schedule.time.tolist()} == {0.0}
+
+
+BY_LOSS = FILE.with_name("chosen_by_loss.py")
+
+
+def test_a_method_that_chooses_by_loss_is_run_and_proved(tmp_path: Path) -> None:
+    out, own = str(tmp_path / "run"), ["--algorithm", f"{BY_LOSS}:WorstFirst"]
+    call("run", *own, "--dataset", "digits", *FLAGS, "--out", out)
+    assert "proved" in call("verify", out, "--trust", str(BY_LOSS))
+    refused = CliRunner().invoke(app, ["plan", *own, *FLAGS])
+    assert refused.exit_code == 2
+    assert "cannot be planned: its policy, Rounds, sees loss" in refused.output

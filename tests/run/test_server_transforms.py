@@ -116,7 +116,7 @@ def test_options_that_no_text_can_say_are_refused() -> None:
 def test_an_own_class_is_proved_if_it_is_given(tmp_path: Path) -> None:
     favano.simulate("fedavg", "digits", server=[Kept(share=0.25)], **SMALL).save(tmp_path / "own")
     assert "kept:share=0.25" in (tmp_path / "own" / "spec.toml").read_text()
-    with pytest.raises(BadInput, match="was made with a server transform of its own, kept; verify"):
+    with pytest.raises(BadInput, match="was made with a class of its own, kept; verify"):
         favano.verify(tmp_path / "own")
     assert favano.verify(tmp_path / "own", chain_only=True)[0].outcome == "agrees"
     verdicts = favano.verify(tmp_path / "own", server=[Kept])
