@@ -11,8 +11,9 @@ OF_TEXTS = ("leaf-lstm", "transformer")
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TEXTS])
 def test_every_network_takes_its_images(name: str) -> None:
-    network = build(name, input_shape=(1, 16, 16), classes=7)
-    assert network(torch.rand(2, 1, 16, 16)).shape == (2, 7)
+    side = 32 if name == "vgg11" else 16
+    network = build(name, input_shape=(1, side, side), classes=7)
+    assert network(torch.rand(2, 1, side, side)).shape == (2, 7)
     assert bool(list(network.buffers())) is (
         name.startswith("resnet") and not name.endswith("groupnorm")
     )
@@ -39,7 +40,15 @@ def test_names_are_those_of_the_command_line() -> None:
         "leaf-cnn",
         "leaf-lstm",
         "transformer",
+        "vgg11",
     ]
+
+
+def test_vgg11_is_that_of_the_published_experiments() -> None:
+    network = build("vgg11", input_shape=(3, 32, 32), classes=10)
+    assert sum(weights.numel() for weights in network.parameters()) == 9_750_922
+    with pytest.raises(BadInput, match="height and width of at least 32"):
+        build("vgg11", input_shape=(3, 16, 16), classes=10)
 
 
 def test_the_global_generator_decides_the_weights() -> None:
@@ -57,7 +66,7 @@ def test_bad_arguments_are_refused() -> None:
         build("resnet50", input_shape=(3, 32, 32), classes=10)
     assert str(caught.value) == (
         "model=resnet50: need one of perceptron, resnet20, resnet20-groupnorm, resnet18, "
-        "resnet18-groupnorm, resnet18-3x3, leaf-cnn, leaf-lstm, transformer"
+        "resnet18-groupnorm, resnet18-3x3, leaf-cnn, leaf-lstm, transformer, vgg11"
     )
     with pytest.raises(BadInput, match=r"^classes=0: need 1 or more$"):
         build("perceptron", input_shape=(4,), classes=0)
