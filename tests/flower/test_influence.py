@@ -63,6 +63,7 @@ METHODS: Mapping[str, tuple[str, dict[str, object]]] = {
     "favano-delta": ("favano-delta", {}),
     "fedbuff": ("fedbuff", {"buffer": 3}),
     "fedavg": ("fedavg", {}),
+    "quafl": ("quafl", {}),
 }
 
 
@@ -333,6 +334,30 @@ def test_an_update_that_would_make_the_model_infinite_is_refused() -> None:
     assert np.allclose(last, 8 * 0.1)
     assert refusals(result) == {0: {Refusal.INFINITE.value: 2}}
     assert sum("would make the model infinite" in line for line in said) == 2
+
+
+def test_an_update_that_is_refused_is_no_change_at_all_however_long_it_is() -> None:
+    """A client that is alone; its second change is longer than the largest number."""
+    numbers, said = iter([3e38, -3e38, -3e38]), list[str]()
+    ends: Lie = lambda reply, _: as_if(lambda end: 0 * end + next(numbers, 1.0))(reply, 0)  # noqa: E731
+    strategy = strategy_with("fedavg", 1, {}, say=said.append)
+    result = federated(strategy, [scripted(own(0), 1.0, ends)], 3, SIZE)
+    assert np.allclose(result.arrays.to_numpy_ndarrays()[0], 3e38)
+    assert refusals(result) == {0: {Refusal.INFINITE.value: 2}}
+
+
+def test_nor_may_the_model_that_a_client_goes_on_from_become_infinite() -> None:
+    """Of QuAFL with s = 2, where it is made of twice the client's own one; the server's is not."""
+    calls = [0]
+
+    def change(steps: int) -> Numbers:
+        calls[0] += 1
+        return np.full(SIZE, 3e38 if calls[0] == 2 else 0.01, np.float32)
+
+    strategy = strategy_with("quafl", 2, {}, selected=2)
+    result = federated(strategy, [scripted(change, 1.0)], 6, SIZE)
+    assert refusals(result) == {0: {Refusal.INFINITE.value: 1}}
+    assert np.abs(result.arrays.to_numpy_ndarrays()[0]).max() < 1.0
 
 
 def test_buffers_have_a_bound_of_their_own() -> None:

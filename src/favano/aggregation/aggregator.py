@@ -297,7 +297,7 @@ class Aggregator(Generic[S]):
             if self._scales is not None:
                 scale = self._scales(jobs)
                 kept = _shortened(updates.start, updates.end, scale.parameters)
-                updates, end = replace(updates, end=kept), self._less(start, end, scale.buffers)
+                updates, end = replace(updates, end=kept), self._less(start, end, scale)
             before = self.state
             if self.linear or self.by_distances:  # after a product, the state has no model
                 before = before._replace(model=server[:parameters])
@@ -351,14 +351,14 @@ class Aggregator(Generic[S]):
         with self.method.hook("aggregate", torch.cuda.OutOfMemoryError):
             return _weights(self.method, self.state, updates, self.blends)
 
-    def _less(self, start: Stack, end: Stack, scale: Floats) -> Stack:
-        """End models whose buffers have changed by less."""
-        if not (scale < 1).any():
+    def _less(self, start: Stack, end: Stack, scale: PerUpdate) -> Stack:
+        """End models that have changed by less; clients may go on from them."""
+        if not (np.minimum(*scale) < 1).any():
             return end
-        first = self.layout.parameters
-        part = slice(first, first + self.layout.buffers)
-        kept = _shortened(start[:, part], end[:, part], scale)
-        return torch.cat([end[:, :first], kept, end[:, part.stop :]], dim=1)
+        first, last = self.layout.parameters, self.layout.parameters + self.layout.buffers
+        parameters = _shortened(start[:, :first], end[:, :first], scale.parameters)
+        buffers = _shortened(start[:, first:last], end[:, first:last], scale.buffers)
+        return torch.cat([parameters, buffers, end[:, last:]], dim=1)
 
     def _client_updates(self, jobs: Ints, start: Stack, end: Stack) -> ClientUpdates:
         known, version = self.timeline.known, self.version + 1
@@ -410,7 +410,8 @@ def _shortened(start: Stack, end: Stack, scale: Floats) -> Stack:
         return end
     shortened = end.clone()
     factor = torch.from_numpy(scale).to(end)[rows, None]
-    shortened[rows] = start[rows] + factor * (end[rows] - start[rows])
+    less = start[rows] + factor * (end[rows] - start[rows])
+    shortened[rows] = torch.where(factor > 0, less, start[rows])  # a change may be infinite
     return shortened
 
 

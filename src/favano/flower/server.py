@@ -426,7 +426,7 @@ class Server:
         received = aggregator.transformed(received)
         lengths = self._shorten(received, now)
         update = aggregator.apply(self.model, received)
-        if finite_rows(update.server[None])[0]:
+        if _is_finite(update):
             self._tools.influence.count(update.clients, lengths)
             return update
         aggregator.take_over(before, version, self.model)
@@ -434,7 +434,7 @@ class Server:
             self._refuse(job, client, Refusal.INFINITE, "", now)
             self._apply(Clipped(now, job, 0.0, 0.0))
         update = aggregator.apply(self.model, received)
-        if not finite_rows(update.server[None])[0]:
+        if not _is_finite(update):
             raise Diverged(version + 2)
         return update
 
@@ -538,3 +538,11 @@ class Server:
 
         self._saves.add(version, write)
         self._note_saved()
+
+
+def _is_finite(update: Update) -> bool:
+    """Whether the new model is, and those that clients go on from."""
+    models = (
+        update.server[None] if update.own is None else torch.cat([update.server[None], update.own])
+    )
+    return all(finite_rows(models))
