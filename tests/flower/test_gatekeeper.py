@@ -194,6 +194,17 @@ def test_who_is_always_refused_is_called_less_and_less_often() -> None:
     assert "refused, called again in" in str(strategy.status["clients"])
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("_no_pauses")
+def test_a_server_refuses_a_node_as_often_as_it_likes() -> None:
+    """Of 2^1024 seconds, which no number holds, it waits for 300."""
+    liar, honest = scripted(steadily, 0.1), scripted(steadily, 60.0)
+    liar.tamper = NO_PART
+    strategy = strategy_with("fedasync", 2, {}, local_steps=1)
+    result = federated(strategy, [honest, liar], 2)
+    assert result.refusals > 1100  # in a row
+
+
 def test_a_server_that_goes_on_remembers_who_has_to_wait(tmp_path: Path) -> None:
     grid, said = grid_with(slow_liar(NO_PART)), list[str]()
     time = VirtualTime(grid, kill_at=100.0, most=100_000)

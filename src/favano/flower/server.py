@@ -323,7 +323,8 @@ class Server:
     def _pause(self, client: int) -> float:
         """Seconds until a client is called whose update is refused: none at first, then more."""
         before = self.ledger.refused_in_a_row[client]
-        return min(_FIRST_WAIT * 2.0 ** (before - 1), _LONGEST_WAIT) if before else 0.0
+        doubled = min(before - 1, 10)  # more than enough for the longest wait
+        return min(_FIRST_WAIT * 2.0**doubled, _LONGEST_WAIT) if before else 0.0
 
     def _give_up_late(self, now: float) -> None:
         """Clients that hang are not waited for any longer."""
