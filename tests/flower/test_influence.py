@@ -442,6 +442,14 @@ def test_what_was_shortened_is_replayed_to_the_bit(tmp_path: Path) -> None:
     assert (trace.scale == whole.trace.scale).all()
 
 
+@pytest.mark.parametrize("buffers", ["average", "local"])
+def test_models_of_their_own_that_were_shortened_are_replayed_to_the_bit(buffers: str) -> None:
+    strategy = strategy_of("quafl", influence=1.0, buffers=buffers)
+    result = lived(strategy, rounds=6)
+    assert sum(node.clipped for node in result.nodes) > 1
+    assert diverges(strategy, result).equal
+
+
 @pytest.mark.parametrize(
     "changes",
     [
