@@ -64,6 +64,7 @@ METHODS: Mapping[str, tuple[str, dict[str, object]]] = {
     "fedbuff": ("fedbuff", {"buffer": 3}),
     "fedavg": ("fedavg", {}),
     "quafl": ("quafl", {}),
+    "fedbuff, twice each": ("fedbuff", {"buffer": 12}),
 }
 
 
@@ -295,7 +296,8 @@ def test_honest_nodes_are_left_alone(method: str) -> None:
     outcome = seen(method, None)
     assert outcome.result.refusals == 0
     clipped = [node.clipped for node in outcome.result.nodes]
-    if method == "favano deterministic":  # long windows count for more than their share there
+    # long windows count for more than their share; fast nodes are several times in an update
+    if method in ("favano deterministic", "fedbuff, twice each"):
         assert sum(clipped) <= 2
         clipped = []
     assert not any(clipped)

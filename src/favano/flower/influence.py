@@ -139,9 +139,11 @@ class _Bound:
         if not others:
             return float(change.length == 0)
         since, left = self._left.get(client, _Change(change.at - 1, 0.0))
-        earned = self._factor * median(habit.pace for habit in others) * (change.at - since)
-        most = min(left + earned, self._factor * median(habit.usual for habit in others))
-        self._left[client] = _Change(change.at, max(0.0, most - change.length))
+        pace = self._factor * median(habit.pace for habit in others)
+        longest = self._factor * median(habit.usual for habit in others)
+        left = min(left + pace * (change.at - since), max(pace, longest))
+        most = min(left, longest)
+        self._left[client] = _Change(change.at, max(0.0, left - change.length))
         return 1.0 if change.length <= most else most / change.length
 
     def document(self) -> list[Any]:
