@@ -16,7 +16,7 @@ from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
 
-LINES, COLUMNS = 106, 100
+LINES, COLUMNS = 107, 100
 COMMANDS = [("run",), ("compare",), ("plan",), ("bench",), ("theory", "bound")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 

@@ -113,7 +113,7 @@ class Fleet(Options):
     step_law: str = option(
         "geometric",
         "time of a local step: geometric, exponential, deterministic, lognormal[:SIGMA] or "
-        "trace:FILE (CSV)",
+        "trace:FILE, a CSV with the columns client and duration",
     )
     speed_rounding: Rounding = option(
         "nearest", "to the nearest, or slow clients rounded up (ceil-slow)"

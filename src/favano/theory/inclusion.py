@@ -51,7 +51,12 @@ def inclusion(weights: Floats, size: int) -> Floats:
 
 
 def selection_chances(policy: Polling | Rounds, streams: Ints) -> Floats:
-    """The chance of each client to be selected in a round, (n,), where rounds are independent."""
+    """The chance of each client to be selected in a round, (n,), where rounds are independent.
+
+    >>> policy = Polling(selected=1, selection=Weighted(weights=(3.0, 1.0)))
+    >>> selection_chances(policy, np.arange(2)).round(3)
+    array([0.75, 0.25])
+    """
     match policy.selection:
         case Uniform():
             return np.full(len(streams), policy.selected / len(streams))
