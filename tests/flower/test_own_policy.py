@@ -230,8 +230,18 @@ def test_selection_rules_in_a_federation_replay_to_the_bit(method: str, rule: ob
     assert diverges(strategy, result).largest == 0
 
 
-def test_rules_without_effect_and_those_that_see_losses_are_refused() -> None:
+def test_rules_without_effect_and_those_that_need_samples_are_refused() -> None:
     with pytest.raises(BadInput, match="selection=least-recent: has no effect with fedasync"):
         strategy_of("fedasync", selection="least-recent")
     with pytest.raises(BadInput, match="selection=samples: needs the data"):
         strategy_of("fedavg", selection="samples", selected=1)
+
+
+@pytest.mark.parametrize("rule", ["power-of-choice:2", "oort"])
+def test_rules_that_see_losses_in_a_federation_replay_to_the_bit(rule: str) -> None:
+    strategy = strategy_of("fedavg", selection=rule, selected=1, samples=(30, 20, 10))
+    result = lived(strategy, grid_of())
+    assert result.trace is not None
+    schedule = result.trace.schedule
+    assert set(schedule.client[: schedule.jobs].tolist()) == {0, 1, 2}
+    assert diverges(strategy, result).largest == 0
