@@ -144,7 +144,7 @@ def per_parameter() -> Document:
         (path,) = files.paths()
         size_on_disk = path.stat().st_size
     return {
-        "update_ns": timed(lambda: method.update(state, updates), PARAMETERS),
+        "update_ns": timed(lambda: method.aggregate(state, updates), PARAMETERS),
         "digest_ns": timed(lambda: model_digest(model), PARAMETERS),
         "checkpoint_ns": checkpoint,
         "checkpoint_bytes": size_on_disk / PARAMETERS,

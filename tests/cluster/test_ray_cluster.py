@@ -44,6 +44,7 @@ def same_bytes(folder: Path, other: Path) -> None:
         assert (folder / name).read_bytes() == (other / name).read_bytes(), name
 
 
+@pytest.mark.slow
 def test_this_machine_as_a_cluster(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:

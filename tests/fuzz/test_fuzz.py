@@ -45,7 +45,7 @@ def problems(samples: Path, names: Sequence[str], count: int) -> list[str]:
 
 
 def test_a_few_cases_of_every_kind(samples: Path) -> None:
-    assert problems(samples, FAST, 3) == []
+    assert problems(samples, FAST, 1) == []
 
 
 @pytest.mark.slow
