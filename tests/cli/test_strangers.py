@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -221,3 +222,37 @@ def test_a_specification_is_run_on_purpose_and_says_what_it_executes(
     assert (code, err) == (0, said)
     assert executed(stranger.parent)
     assert favano("run", *SHORT, *NAMED, "--out", "more")[2] == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['[clock]\nselection = "evil.py:Gentle"', 'server = ["evil.py:Gentle"]',
+     '[policy]\nname = "evil.py:Gentle"'],
+)  # fmt: skip
+@pytest.mark.parametrize("call", ["load", "verify", "digests"])
+def test_nor_are_parts_of_a_run_that_are_in_files(
+    favano: Program, tmp_path: Path, line: str, call: str
+) -> None:
+    """A selection, a server transform or a policy, instead of the method."""
+    assert favano("run", *SHORT, "--out", "r")[0] == 0
+    spec = tmp_path / "r" / SPEC
+    text = spec.read_text()
+    table, _, rest = line.partition("\n")
+    if rest and f"{table}\n" in text:
+        kept = [old for old in text.splitlines() if not old.startswith("selection = ")]
+        text = "\n".join(kept).replace(table, line, 1)
+    else:
+        text = f"{line}\n\n{text}" if not rest else f"{text}\n{line}\n"
+    spec.write_text(text)
+    (tmp_path / "evil.py").write_text(EVIL, encoding="utf-8")
+    executed(tmp_path)
+    if call == "verify":
+        favano("verify", "r")
+    elif call == "digests":
+        favano("verify", "r", "--chain")
+        favano("report", "r", "--out", "page.html")
+    else:
+        with suppress(BadInput):
+            for result in package.load("r").results:
+                assert result.spec
+    assert not executed(tmp_path)
