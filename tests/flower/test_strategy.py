@@ -331,6 +331,7 @@ def test_a_trace_survives_its_file(tmp_path: Path) -> None:
         ),
         ({"deadline": 9.0}, r"deadline=9\.0: requires a method with rounds, not favano"),
         ({"local": trained(learning_rate=0.2)}, "learning_rate=0.2: contradicts that of the strat"),
+        ({"buffers": "averaged"}, "buffers=averaged: need average or local"),
         ({"local": trained(local_steps=5)}, "local_steps=5: contradicts that of the strategy, 4"),
         ({"local_steps": [4, 4]}, r"local_steps=\[4, 4\]: need one number for all clients, or one"),
         ({"local": trained(rate_decay=True)}, "rate_decay=True: follows the horizon"),

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord
@@ -169,6 +170,8 @@ class AsyncStrategy:
         fits = isinstance(steps, int) or len(steps) == self.clients
         rule = f"need one number for all clients, or one for each ({self.clients})"
         require(fits, "local_steps", steps, rule)
+        known = get_args(Buffers)
+        require(self.buffers in known, "buffers", self.buffers, f"need {' or '.join(known)}")
         require(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "need at least 1")
         has_folder = self.folder is not None
         require(has_folder or not self.resume, "resume", True, "need a folder to go on from")
