@@ -37,6 +37,7 @@ BASE: Mapping[str, object] = {
 
 # Values that a type does not tell, or that show only where something happens.
 OTHERS: Mapping[str, object] = {
+    "selection": "least-recent",
     "dataset": "no-such-folder",
     "split": "shards:2",
     "model": "transformer",
