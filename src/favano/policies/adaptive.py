@@ -7,10 +7,17 @@ from math import floor, inf, isfinite
 from favano.errors import require
 from favano.options import option
 from favano.policies.buffered import Latency
-from favano.policies.policy import Action, Dispatch, Policy, ReceivedUpdate, check_time, check_work
+from favano.policies.policy import (
+    Action,
+    Dispatch,
+    InTurn,
+    ReceivedUpdate,
+    check_time,
+    check_work,
+)
 
 
-class Adaptive(Policy):
+class Adaptive(InTurn):
     """Every arrival is a server step, after which its client's next job is longer or shorter.
 
         gamma = ||x_t - x_start|| / ||Delta_i||
@@ -44,27 +51,8 @@ class Adaptive(Policy):
         return self.interaction_time if self.latency == "client" else 0.0
 
     def start(self, seed: int) -> None:
-        self._present: set[int] = set()
-        self._new: list[int] = []
+        super().start(seed)
         self._steps: dict[int, int] = {}  # K_i, where it is not K
-        self._here: list[ReceivedUpdate] = []
-
-    def join(self, client: int, now: float) -> None:
-        self._present.add(client)
-        if all(update.client != client for update in self._here):
-            self._new.append(client)
-
-    def leave(self, client: int, now: float) -> None:
-        self._present.discard(client)
-        self._new = [other for other in self._new if other != client]
-
-    def receive(self, update: ReceivedUpdate, now: float) -> None:
-        self._here.append(update)
-
-    def lost(self, update: ReceivedUpdate, now: float) -> None:
-        self._here.remove(update)
-        if update.client in self._present:
-            self._new.append(update.client)
 
     def wakes(self) -> float:
         return inf

@@ -189,6 +189,32 @@ class Policy(Options, ABC):
         return ()
 
 
+class InTurn(Policy):
+    """Who is there, who has no job, and whose update is here: it begins again once that is used."""
+
+    def start(self, seed: int) -> None:
+        self._present: set[int] = set()
+        self._new: list[int] = []
+        self._here: list[ReceivedUpdate] = []
+
+    def join(self, client: int, now: float) -> None:
+        self._present.add(client)
+        if all(update.client != client for update in self._here):
+            self._new.append(client)
+
+    def leave(self, client: int, now: float) -> None:
+        self._present.discard(client)
+        self._new = [other for other in self._new if other != client]
+
+    def receive(self, update: ReceivedUpdate, now: float) -> None:
+        self._here.append(update)
+
+    def lost(self, update: ReceivedUpdate, now: float) -> None:
+        self._here.remove(update)
+        if update.client in self._present:
+            self._new.append(update.client)
+
+
 def _of(client: int, steps: StepsPerJob) -> int:
     return steps if isinstance(steps, int) else steps[client]
 

@@ -16,6 +16,7 @@ from favano.options import Options, text_of
 from favano.policies.policy import ReceivedUpdate
 from favano.rng import Bits, Stream, bits, unit_interval
 from favano.types import Floats, Ints
+from favano.user_classes import is_ours
 
 _VALUES = ("loss", "delta_norm")  # of client updates, that rules may see
 
@@ -142,8 +143,7 @@ class Selector:
         if size < len(who):
             with in_hook("selection", self._rule.name, "select"):
                 chosen: object = self._rule.select(self._known(who), size)
-            ours = type(self._rule).__module__.startswith("favano.")
-            who = np.sort(chosen) if ours else self._checked(chosen, who, size)  # type: ignore[call-overload]
+            who = np.sort(chosen) if is_ours(self._rule) else self._checked(chosen, who, size)  # type: ignore[call-overload]
         self.note(who)
         found: list[int] = who.tolist()
         return found

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from favano.errors import require
 from favano.options import option
-from favano.policies.policy import Action, Dispatch, Policy, ReceivedUpdate, check_work
+from favano.policies.policy import Action, Dispatch, InTurn, check_work
 
 
-class Windowed(Policy):
+class Windowed(InTurn):
     """Every `period` the server uses the updates that arrived; their clients restart then."""
 
     period: float = option(7.0, "time between ticks")
@@ -17,27 +17,8 @@ class Windowed(Policy):
         require(self.period > 0, "period", self.period, "need a positive time")
 
     def start(self, seed: int) -> None:
+        super().start(seed)
         self._tick = 0
-        self._present: set[int] = set()
-        self._new: list[int] = []
-        self._here: list[ReceivedUpdate] = []
-
-    def join(self, client: int, now: float) -> None:
-        self._present.add(client)
-        if all(update.client != client for update in self._here):
-            self._new.append(client)
-
-    def leave(self, client: int, now: float) -> None:
-        self._present.discard(client)
-        self._new = [other for other in self._new if other != client]
-
-    def receive(self, update: ReceivedUpdate, now: float) -> None:
-        self._here.append(update)
-
-    def lost(self, update: ReceivedUpdate, now: float) -> None:
-        self._here.remove(update)
-        if update.client in self._present:
-            self._new.append(update.client)
 
     def wakes(self) -> float:
         return (self._tick + 1) * self.period
