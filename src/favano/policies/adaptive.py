@@ -6,7 +6,7 @@ from math import floor, inf, isfinite
 
 from favano.errors import require
 from favano.options import option
-from favano.policies.buffered import Latency
+from favano.policies.buffered import Latency, SpentBy
 from favano.policies.policy import (
     Action,
     Dispatch,
@@ -17,7 +17,7 @@ from favano.policies.policy import (
 )
 
 
-class Adaptive(InTurn):
+class Adaptive(SpentBy, InTurn):
     """Every arrival is a server step, after which its client's next job is longer or shorter.
 
         gamma = ||x_t - x_start|| / ||Delta_i||
@@ -39,16 +39,6 @@ class Adaptive(InTurn):
         rule = f"need at least local_steps ({self.longest_job})"
         require(self.most_steps >= self.longest_job, "most_local_steps", self.most_steps, rule)
         check_time("interaction_time", self.interaction_time)
-
-    @property
-    def server_pause(self) -> float:
-        """What a server step takes."""
-        return self.interaction_time if self.latency == "server" else 0.0
-
-    @property
-    def client_pause(self) -> float:
-        """What a job takes before its first step."""
-        return self.interaction_time if self.latency == "client" else 0.0
 
     def start(self, seed: int) -> None:
         super().start(seed)

@@ -26,7 +26,24 @@ HandOut = Literal["flush", "arrival", "idle", "uniform"]
 Latency = Literal["client", "server", "none"]
 
 
-class Buffered(Policy):
+class SpentBy:
+    """Who spends the interaction time, for policies with these two options."""
+
+    interaction_time: float
+    latency: Latency
+
+    @property
+    def server_pause(self) -> float:
+        """What a server step takes."""
+        return self.interaction_time if self.latency == "server" else 0.0
+
+    @property
+    def client_pause(self) -> float:
+        """What a job takes before its first step."""
+        return self.interaction_time if self.latency == "client" else 0.0
+
+
+class Buffered(SpentBy, Policy):
     """The server updates when `buffer` clients have answered (FedBuff, AsyncSGD, FedAsync).
 
     `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
@@ -73,16 +90,6 @@ class Buffered(Policy):
     def sees(self) -> Sequence[str]:
         """What its selection looks at."""
         return self.selection.sees
-
-    @property
-    def server_pause(self) -> float:
-        """What a server step takes."""
-        return self.interaction_time if self.latency == "server" else 0.0
-
-    @property
-    def client_pause(self) -> float:
-        """What a job takes before its first step."""
-        return self.interaction_time if self.latency == "client" else 0.0
 
     def start(self, seed: int) -> None:
         self._seed, self._selector = seed, Selector(self.selection, seed)
