@@ -49,6 +49,7 @@ class Stream(IntEnum):
     HOLDOUT = 9
     ASSIGNMENT = 10
     LUQ = 11
+    AVAILABILITY = 12
 
 
 def _mix(z: Word, shift: Callable[[Word, int], Word], times: Callable[[Word, int], Word]) -> Word:
