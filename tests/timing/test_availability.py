@@ -128,7 +128,8 @@ def test_bad_recordings_are_refused(tmp_path: Path, text: str, rule: str) -> Non
 @pytest.mark.parametrize(
     "text",
     ["dayly:0.5", "daily:0", "daily:1", "daily:0.5:1.5", "daily:nan", "daily:0.5:2:-1",
-     "two-state:3", "two-state:0:1", "trace:", "trace:none.csv", "phones:2", "daily:x", "daily:0.5:inf"],
+     "two-state:3", "two-state:0:1", "trace:", "trace:none.csv", "phones:2",
+     "daily:x", "daily:0.5:inf"],
 )  # fmt: skip
 def test_bad_laws_are_refused(text: str) -> None:
     with pytest.raises(BadInput, match="availability"):

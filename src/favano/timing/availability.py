@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from favano.errors import BadInput, require
 from favano.file_sizes import read_limited
@@ -41,19 +40,19 @@ class Presence:
         """Number of clients n."""
         return len(self.first) - 1
 
-    def at(self, client: Ints, time: npt.ArrayLike) -> Mask:
+    def at(self, client: Ints, time: Floats | float) -> Mask:
         """Whether these clients are there at these times, broadcast."""
         place, there = self._last_begun(client, time)
         return there & (np.asarray(time) < self._ends[place])
 
-    def time_there(self, client: Ints, time: npt.ArrayLike) -> Floats:
+    def time_there(self, client: Ints, time: Floats | float) -> Floats:
         """For how long these clients have been there up to these times, broadcast."""
         place, there = self._last_begun(client, time)
         inside = np.minimum(time, self._ends[place]) - self._begins[place]
         before = self._before[place] - self._before[self.first[client]]
         return np.where(there, before + inside, 0.0)
 
-    def after(self, client: Ints, since: npt.ArrayLike, work: npt.ArrayLike) -> Floats:
+    def after(self, client: Ints, since: Floats | float, work: Floats | float) -> Floats:
         """When these clients will have been there for `work` more; infinity: not up to the horizon.
 
         Args:
@@ -79,7 +78,7 @@ class Presence:
         order = np.lexsort((owner, comes, time))
         return time[order], owner[order], comes[order]
 
-    def _last_begun(self, client: Ints, time: npt.ArrayLike) -> tuple[Ints, Mask]:
+    def _last_begun(self, client: Ints, time: Floats | float) -> tuple[Ints, Mask]:
         """The last interval that has begun, and whether there is one."""
         begin, stop = self.first[client], self.first[np.add(client, 1)]
         place = _first(self.begin, begin, stop, np.nextafter(time, inf)) - 1
@@ -100,7 +99,7 @@ class Presence:
         return np.concatenate([[0.0], np.cumsum(self.end - self.begin)])
 
 
-def _first(values: Floats, begin: Ints, stop: Ints, needed: npt.ArrayLike) -> Ints:
+def _first(values: Floats, begin: Ints, stop: Ints, needed: Floats | float) -> Ints:
     """The first place in begin..stop-1 whose value is at least `needed`, else `stop`: bisection."""
     shape = np.broadcast_shapes(np.shape(begin), np.shape(needed))
     low, high = np.broadcast_to(begin, shape).copy(), np.broadcast_to(stop, shape).copy()
@@ -263,7 +262,8 @@ def _change(line: str, place: str, name: str) -> tuple[int, float, bool]:
 def _intervals(changes: Sequence[tuple[float, bool]], length: float) -> Floats:
     ends = [second for second, _ in changes[1:]] + [inf]
     both = np.array([(*change, end) for change, end in zip(changes, ends, strict=True)])
-    return np.minimum(both[both[:, 1] == 1][:, [0, 2]], length)
+    row: Floats = both[both[:, 1] == 1][:, [0, 2]]
+    return np.minimum(row, length)
 
 
 def parse_availability(text: str) -> AvailabilityLaw | None:
