@@ -1,5 +1,11 @@
-"""Laws of step times, and fleets. NumPy only."""
+"""Laws of step times, fleets, and what they meet. NumPy only."""
 
+from favano.timing.availability import Presence as Presence
+from favano.timing.availability import parse_availability as parse_availability
+from favano.timing.conditions import Conditions as Conditions
+from favano.timing.conditions import Fault as Fault
+from favano.timing.conditions import Links as Links
+from favano.timing.conditions import WhenAway as WhenAway
 from favano.timing.fleet import ClientSpeeds as ClientSpeeds
 from favano.timing.fleet import Order as Order
 from favano.timing.fleet import Rounding as Rounding

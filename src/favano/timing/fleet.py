@@ -1,4 +1,4 @@
-"""A fleet: the speed and the random stream of each client."""
+"""A fleet: the speed and the random stream of each client, and what they meet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from favano.errors import require
 from favano.rng import Stream, bits
+from favano.timing.conditions import IDEAL, Conditions
 from favano.timing.laws import Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
@@ -24,6 +25,7 @@ class ClientSpeeds:
     mean: Floats  # (n,) mean duration of a local step
     law: StepLaw
     streams: Ints  # (n,)
+    conditions: Conditions = IDEAL
 
     def __post_init__(self) -> None:
         require(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")

@@ -1,0 +1,64 @@
+"""What clients meet besides their own speed: absence, links that take time, faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import Literal, NamedTuple
+
+from favano.timing.availability import Presence
+from favano.types import Floats
+
+# A job whose client goes away is lost; or it rests until the client is back; or it goes on, and its
+# update is sent when the client is back.
+WhenAway = Literal["lost", "paused", "later"]
+
+# leave: a client is gone with its job; start: it is there again, or comes late
+# crash: its job is lost, and it is asked again
+# slow: its steps take `value` times as long, from its next job on
+# lose, late, duplicate: what becomes of its next update; late ones arrive `value` later
+# poison: its deltas are multiplied by `value` from its next update on; 1: no longer
+FaultKind = Literal["leave", "start", "crash", "slow", "lose", "late", "duplicate", "poison"]
+
+
+class Fault(NamedTuple):
+    """What happens to some clients at a time, or once the server has made so many steps."""
+
+    clients: tuple[int, ...]  # their streams
+    what: FaultKind
+    time: float = inf
+    server_step: int = -1  # instead of a time
+    value: float = 1.0
+
+
+@dataclass(frozen=True)
+class Links:
+    """How long messages take: (n,) each, from the server to a client and back.
+
+    The server's own link is shared: messages pass it one after the other.
+    """
+
+    down: Floats
+    up: Floats
+    server_down: float = 0.0  # of each message to a client
+    server_up: float = 0.0  # of each client update
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the clients of a run meet up to its horizon. The first ones: nothing."""
+
+    presence: Presence | None = None  # None: all clients are always there
+    when_away: WhenAway = "lost"
+    links: Links | None = None  # None: messages take no time
+    timeout: float = inf  # after which the server no longer waits for a client update
+    faults: tuple[Fault, ...] = field(default=())
+
+    @property
+    def always_there(self) -> bool:
+        """Whether nothing of this ever happens, so that jobs take as long as their steps."""
+        quiet = self.presence is None and self.links is None
+        return quiet and not self.faults and self.timeout == inf
+
+
+IDEAL = Conditions()
