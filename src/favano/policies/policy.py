@@ -58,6 +58,7 @@ class Dispatch(NamedTuple):
     client: int
     until: float = inf  # it answers then, or once all its steps are made
     steps: int | None = None  # local steps; None: the K of this client
+    waits: bool = False  # whether it sends its update only when it is asked
 
 
 class Action(NamedTuple):
@@ -67,6 +68,7 @@ class Action(NamedTuple):
     dispatch: Sequence[Dispatch] = ()
     drop: Sequence[ReceivedUpdate] = ()  # updates that will not be used
     cancel: Sequence[int] = ()  # clients whose jobs are no longer waited for
+    ask: Sequence[int] = ()  # clients at work that stop and send what they have
     due: float | None = None  # when it was to be done, if that was planned
 
 
@@ -134,6 +136,12 @@ class Policy(Options, ABC):
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         """A client update is here."""
 
+    def away(self, client: int, now: float) -> None:
+        """A client at work cannot be reached; it comes back, and its job is not lost."""
+
+    def back(self, client: int, now: float) -> None:
+        """A client at work that was away can be reached again."""
+
     @abstractmethod
     def act(self, now: float) -> Action | None:
         """What to do now; None: nothing."""
@@ -169,6 +177,11 @@ class Policy(Options, ABC):
     @property
     def queues(self) -> bool:
         """Whether clients at work may be given more jobs, which they do one after the other."""
+        return False
+
+    @property
+    def asks(self) -> bool:
+        """Whether clients at work are asked for what they have, as simulations alone can."""
         return False
 
     @property
@@ -284,7 +297,7 @@ class Referee:
         for client in action.cancel:
             if client not in busy:
                 self._refuse(f"cancels client {client}, which is not at work", now)
-        for client, until, steps in action.dispatch:
+        for client, until, steps, _ in action.dispatch:
             if client not in present:
                 self._refuse(f"dispatches client {client}, which is not there", now)
             if client in busy and not self._queues and client not in action.cancel:

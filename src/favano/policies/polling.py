@@ -20,6 +20,7 @@ from favano.policies.selection import Selection, Selector
 from favano.policies.selection_rules import Uniform
 from favano.types import Floats, Ints
 
+Asked = Literal["ahead", "now"]
 Interruption = Literal["redraw", "resume", "keep"]
 StepCount = Literal["durations", "literal", "literal-zero"]
 
@@ -41,6 +42,11 @@ class Polling(Policy):
 
     selected: int = option(20, "clients asked per tick", symbol="s")
     selection: Selection = option(Uniform(), "which clients a tick asks")
+    asked: Asked | None = option(
+        None,
+        "clients are drawn ahead and told when to send, or drawn at the tick",
+        otherwise="now where clients are away",
+    )
     waiting_time: float = option(4.0, "time between two interactions", symbol="V")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     interruption: Interruption = option("redraw", "the step under way at a contact")

@@ -219,7 +219,7 @@ class VirtualClock:
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
         timeline, begin, version = self.timeline, list[_Job](), self.timeline.updates - 1
-        for stream, until, steps in dispatches:
+        for stream, until, steps, _ in dispatches:
             client = self._client_of[stream]
             wanted = self._policy.steps_of(stream) if steps is None else steps
             queued = stream in self._at_work

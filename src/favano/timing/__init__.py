@@ -2,8 +2,12 @@
 
 from favano.timing.availability import Presence as Presence
 from favano.timing.availability import parse_availability as parse_availability
+from favano.timing.conditions import IDEAL as IDEAL
 from favano.timing.conditions import Conditions as Conditions
+from favano.timing.conditions import Energy as Energy
 from favano.timing.conditions import Fault as Fault
+from favano.timing.conditions import FaultKind as FaultKind
+from favano.timing.conditions import JobCost as JobCost
 from favano.timing.conditions import Links as Links
 from favano.timing.conditions import WhenAway as WhenAway
 from favano.timing.fleet import ClientSpeeds as ClientSpeeds

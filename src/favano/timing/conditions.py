@@ -22,26 +22,44 @@ FaultKind = Literal["leave", "start", "crash", "slow", "lose", "late", "duplicat
 
 
 class Fault(NamedTuple):
-    """What happens to some clients at a time, or once the server has made so many steps."""
+    """What happens to some clients at a time, or once the server has made so many steps.
+
+    Faults happen in their order: one that is due waits for those before it.
+    """
 
     clients: tuple[int, ...]  # their streams
     what: FaultKind
-    time: float = inf
-    server_step: int = -1  # instead of a time
+    after: float = 0.0  # so long after the fault before
+    server_steps: int = 0  # and not before so many server steps
     value: float = 1.0
+
+
+class JobCost(NamedTuple):
+    """What a job costs, whoever does it: by the network, the batch and the codec."""
+
+    flops: float  # floating-point operations of a local step
+    bits_up: float  # of a client update
+    bits_down: float  # of a model that a client is sent
+
+
+class Energy(NamedTuple):
+    """Joules that each client needs, (n,) each."""
+
+    per_step: Floats
+    per_byte: Floats  # that it sends or receives
 
 
 @dataclass(frozen=True)
 class Links:
-    """How long messages take: (n,) each, from the server to a client and back.
+    """How long messages take, in simulated time: (n,) each, to a client and back.
 
     The server's own link is shared: messages pass it one after the other.
     """
 
     down: Floats
     up: Floats
-    server_down: float = 0.0  # of each message to a client
-    server_up: float = 0.0  # of each client update
+    server_down: float = 0.0  # that each message to a client holds the server's link
+    server_up: float = 0.0  # that each client update holds it
 
 
 @dataclass(frozen=True)

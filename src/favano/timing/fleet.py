@@ -10,7 +10,7 @@ import numpy as np
 
 from favano.errors import require
 from favano.rng import Stream, bits
-from favano.timing.conditions import IDEAL, Conditions
+from favano.timing.conditions import IDEAL, Conditions, Energy
 from favano.timing.laws import Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
@@ -26,6 +26,7 @@ class ClientSpeeds:
     law: StepLaw
     streams: Ints  # (n,)
     conditions: Conditions = IDEAL
+    energy: Energy | None = None  # None: it is not counted
 
     def __post_init__(self) -> None:
         require(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
