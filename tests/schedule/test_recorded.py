@@ -20,11 +20,13 @@ Case = dict[str, Any]  # as JSON has it
 KINDS = {kind.__name__: kind for kind in (Polling, Rounds, Buffered, Windowed)}
 
 
-def digest(schedule: Schedule) -> str:
-    """Of all arrays of a schedule."""
+def digest(schedule: Schedule, *, rounded: bool = False) -> str:
+    """Of all arrays of a schedule; NumPy's cosine differs between processors in its last bits."""
     content = hashlib.sha256()
     for name in COLUMNS:
         value = np.asarray(getattr(schedule, name))
+        if rounded and value.dtype.kind == "f":
+            value = np.array([float(f"{time:.9g}") for time in value.ravel().tolist()])
         content.update(f"{name} {value.dtype} {value.shape} ".encode() + value.tobytes())
     return content.hexdigest()[:16]
 
@@ -42,9 +44,13 @@ def planned(case: Case) -> Schedule:
     return plan(policy, fleet_of(case), horizon=case["horizon"], seed=case["seed"])
 
 
+def outcome(case: Case) -> str:
+    return digest(planned(case), rounded=str(case["law"]).startswith("lognormal"))
+
+
 @pytest.mark.parametrize("policy", KINDS)
 def test_schedules_are_as_recorded(policy: str) -> None:
     cases = [case for case in CASES if case["policy"] == policy]
     assert len(cases) > 50
-    changed = [case for case in cases if digest(planned(case)) != case["digest"]]
+    changed = [case for case in cases if outcome(case) != case["digest"]]
     assert not changed, f"{len(changed)} of {len(cases)}, such as {changed[0]}"
