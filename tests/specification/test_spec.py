@@ -161,7 +161,7 @@ def test_options_that_stay_open_are_found_by_the_method() -> None:
         for name, kind in our_methods().items()
     }
     assert {name: keys for name, keys in open_keys.items() if keys} == {
-        "fedbuff": {"concurrency", "max_staleness"},
+        "fedbuff": {"check_in_rate", "concurrency", "max_staleness"},
         "asyncsgd": {"concurrency", "server_learning_rate"},
         "asyncsgd-adaptive": {"concurrency", "server_learning_rate"},
         "fedasync": {"concurrency", "max_staleness"},

@@ -14,6 +14,7 @@ from favano.methods.clock import ServerClock
 from favano.options import options_of
 from favano.policies import (
     Buffered,
+    CheckIns,
     HandOut,
     Latency,
     Policy,
@@ -158,19 +159,23 @@ class Context:
         distinct: bool = False,
         max_staleness: int | None = None,
         flush_at_end: bool = False,
+        check_in_rate: float | None = None,
+        check_ins: CheckIns = "constant",
     ) -> Buffered:
         """Make a server step when `buffer` client updates are here."""
         return Buffered(
             buffer=buffer,
             local_steps=self.local_steps if local_steps is None else local_steps,
             hand_out=hand_out,
-            selection=self.selection if hand_out == "idle" else Uniform(),
+            selection=self.selection if hand_out in ("idle", "check-in") else Uniform(),
             concurrency=concurrency,
             interaction_time=self.clock.interaction_time,
             latency=latency,
             distinct=distinct,
             max_staleness=max_staleness,
             flush_at_end=flush_at_end,
+            check_in_rate=check_in_rate,
+            check_ins=check_ins,
         )
 
 

@@ -219,6 +219,12 @@ class InTurn(Policy):
         self._present.discard(client)
         self._new = [other for other in self._new if other != client]
 
+    def away(self, client: int, now: float) -> None:
+        self._present.discard(client)
+
+    def back(self, client: int, now: float) -> None:
+        self._present.add(client)
+
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._here.append(update)
 
@@ -246,20 +252,28 @@ def policy_errors(policy: Policy) -> Iterator[None]:
 
 def drawn_place(seed: int, index: int, size: int) -> int:
     """One of 0..size-1: draw number `index` of the server."""
-    high = (word(seed, Stream.ASSIGNMENT, _SERVER, index) % 2**64) >> 12
-    return int((high + 0.5) * 2.0**-52 * size)
+    return int(server_draw(seed, Stream.ASSIGNMENT, index) * size)
+
+
+def server_draw(seed: int, stream: Stream, index: int) -> float:
+    """A uniform draw in (0, 1) of the server."""
+    high = (word(seed, stream, _SERVER, index) % 2**64) >> 12
+    return float((high + 0.5) * 2.0**-52)
 
 
 class Referee:
     """Refuses what a policy cannot mean, in one sentence with its name, by any clock."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, asking: bool = False) -> None:
+        """`asking` says whether the clock can ask clients at work."""
         self._name, self._queues, self._most = (
             type(policy).__name__,
             policy.queues,
             policy.most_steps,
         )
         self._time, self._actions = -inf, 0
+        rule = "asks clients at work; a federation tells them beforehand when to send: need ahead"
+        require(asking or not policy.asks, "policy", self._name, rule)
         for name in policy.sees:
             known = ", ".join(VALUES)
             require(name in VALUES, "policy", self._name, f"sees {name!r}; known: {known}")
@@ -297,6 +311,9 @@ class Referee:
         for client in action.cancel:
             if client not in busy:
                 self._refuse(f"cancels client {client}, which is not at work", now)
+        for client in action.ask:
+            if client not in busy or client not in present:
+                self._refuse(f"asks client {client}, which is not at work, or not there", now)
         for client, until, steps, _ in action.dispatch:
             if client not in present:
                 self._refuse(f"dispatches client {client}, which is not there", now)

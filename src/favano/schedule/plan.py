@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,12 +39,15 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
     shortest = _shortest_step(policy, fleet)
     rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"
     require(horizon <= _MOST * shortest, "horizon", horizon, rule)
+    always_there = fleet.conditions.always_there
     match policy:
-        case Polling():
+        case Polling() if always_there:
             return plan_polling(policy, fleet, horizon, seed)
-        case Rounds():
+        case Polling(asked=None):
+            policy = replace(policy, asked="now")
+        case Rounds() if always_there:
             return plan_rounds(policy, fleet, horizon, seed)
-        case Windowed():
+        case Windowed() if always_there:
             return plan_windowed(policy, fleet, horizon, seed)
         case Buffered():
             _check_buffered(policy, fleet)
@@ -83,6 +87,8 @@ def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
             return policy.selected * horizon / (longest + policy.interaction_time)
         case Windowed():
             return float((horizon / np.maximum(work, policy.period)).sum())
+        case Buffered(check_in_rate=float(rate)):
+            return rate * horizon
         case Buffered():
             at_work, pause = policy.concurrency or fleet.clients, policy.server_pause
             by_server = policy.buffer * horizon / pause if pause else math.inf

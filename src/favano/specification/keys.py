@@ -110,9 +110,11 @@ class Keys(TypedDict, total=False):
     server_averaging: bool
     dampening: bool
     buffer: int
-    buffer_mode: Literal["concurrency", "block", "code", "reset"]
+    buffer_mode: Literal["concurrency", "block", "code", "reset", "check-ins"]
     staleness: str
     concurrency: int
+    check_in_rate: float
+    check_ins: Literal["constant", "poisson"]
     distinct: bool
     max_staleness: int
     flush_at_end: bool

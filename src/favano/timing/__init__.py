@@ -19,6 +19,7 @@ from favano.timing.fleet import two_speeds as two_speeds
 from favano.timing.laws import Deterministic as Deterministic
 from favano.timing.laws import Exponential as Exponential
 from favano.timing.laws import Geometric as Geometric
+from favano.timing.laws import HalfNormal as HalfNormal
 from favano.timing.laws import LogNormal as LogNormal
 from favano.timing.laws import StepLaw as StepLaw
 from favano.timing.laws import Trace as Trace

@@ -24,6 +24,7 @@ from favano.types import Floats, Ints, Mask
 DAY = 86_400.0  # seconds
 _PHONES_DAYS = 6  # of the recording in this package
 _APART = 1 / 12  # of a day: how far clients of one time zone are apart
+_BEYOND = 1e-6  # of the horizon, for which presence is known
 _DRAWN = 64  # durations that are drawn at once
 
 
@@ -65,6 +66,13 @@ class Presence:
         place = _first(self._before[1:], begin, stop, needed)
         time = self._begins[place] + (needed - self._before[place])
         return np.where(place < stop, time, inf)
+
+    def there_from(self, client: Ints, time: Floats | float) -> Floats:
+        """When these clients are there, from these times on; infinity: never again."""
+        place, there = self._last_begun(client, time)
+        following = np.where(there, place + 1, self.first[client])
+        begin = np.where(following < self.first[np.add(client, 1)], self._begins[following], inf)
+        return np.where(self.at(client, time), time, begin)
 
     def share(self, horizon: float) -> Floats:
         """Share of the time up to the horizon in which each client is there, (n,)."""
@@ -208,8 +216,11 @@ class TwoState:
 
 
 def _presence(clients: int, owner: Ints, intervals: Floats, horizon: float) -> Presence:
-    """Intervals in order, (m, 2), from 0 up to the horizon; those that touch are one."""
-    begin, end = np.clip(intervals, 0.0, horizon).T
+    """Intervals in order, (m, 2), from 0 up to the horizon; those that touch are one.
+
+    They end a little later, so that who is there at the horizon has not left.
+    """
+    begin, end = np.clip(intervals, 0.0, horizon * (1 + _BEYOND)).T
     some = begin < end
     owner, begin, end = owner[some], begin[some], end[some]
     apart = (owner[1:] != owner[:-1]) | (begin[1:] > end[:-1])

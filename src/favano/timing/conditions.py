@@ -14,11 +14,16 @@ from favano.types import Floats
 WhenAway = Literal["lost", "paused", "later"]
 
 # leave: a client is gone with its job; start: it is there again, or comes late
+# hang, continue: it cannot be reached meanwhile, and its job stands still
 # crash: its job is lost, and it is asked again
 # slow: its steps take `value` times as long, from its next job on
 # lose, late, duplicate: what becomes of its next update; late ones arrive `value` later
+# timeout: its update is no longer waited for; not of a script
 # poison: its deltas are multiplied by `value` from its next update on; 1: no longer
-FaultKind = Literal["leave", "start", "crash", "slow", "lose", "late", "duplicate", "poison"]
+FaultKind = Literal[
+    "leave", "start", "crash", "hang", "continue", "slow", "lose", "late", "duplicate", "poison",
+    "timeout",
+]  # fmt: skip
 
 
 class Fault(NamedTuple):
