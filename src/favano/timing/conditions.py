@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal, NamedTuple
 
@@ -82,6 +82,11 @@ class Conditions:
         """Whether nothing of this ever happens, so that jobs take as long as their steps."""
         quiet = self.presence is None and self.links is None
         return quiet and not self.faults and self.timeout == inf
+
+    @property
+    def only_absence(self) -> bool:
+        """Whether clients are away at times, and nothing else ever happens."""
+        return self.presence is not None and replace(self, presence=None).always_there
 
 
 IDEAL = Conditions()
