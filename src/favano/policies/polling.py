@@ -95,7 +95,8 @@ class Polling(Policy):
         self._due: dict[int, int] = {}  # tick of each client at work
         self._here: dict[int, ReceivedUpdate] = {}  # that wait for their tick, by client
         self._drawn_from, self._draws = 0, list[set[int]]()
-        self._awaited: set[int] = set()  # clients that were asked, and whose updates are not here
+        self._awaited: set[int] = set()  # clients that this tick has asked, and not heard of
+        self._late: set[int] = set()  # the same of earlier ticks
         self._open = False  # whether a tick has asked, and has not made its server step yet
 
     def join(self, client: int, now: float) -> None:
@@ -109,7 +110,7 @@ class Polling(Policy):
         self._present.discard(client)
         if client not in self._here:
             self._due.pop(client, None)
-        self._awaited.discard(client)
+        self._answered(client)
         self._new = [other for other in self._new if other != client]
 
     def away(self, client: int, now: float) -> None:
@@ -122,7 +123,7 @@ class Polling(Policy):
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._here[update.client] = update
-        self._awaited.discard(update.client)
+        self._answered(update.client)
 
     def lost(self, update: ReceivedUpdate, now: float) -> None:
         del self._here[update.client]
@@ -155,7 +156,7 @@ class Polling(Policy):
         """Ask at a tick, and make the server step once all have answered, or at the next tick."""
         if self._open and (now >= time or not self._awaited):
             use, self._open = [self._here[client] for client in sorted(self._here)], False
-            self._here = {}
+            self._here, self._late, self._awaited = {}, self._late | self._awaited, set()
             again = [update.client for update in use if update.client in self._present]
             dispatch = [self._dispatch(client, now) for client in again]
             if use:
@@ -163,10 +164,14 @@ class Polling(Policy):
         if now < time:
             return None
         self._past.round, self._tick, self._open = self._tick, self._tick + 1, True
-        candidates = self._present - self._awaited - self._here.keys()
+        candidates = self._present - self._late - self._here.keys()
         asked = self._past.select(candidates, min(self.selected, len(candidates)))
         self._awaited.update(asked)
         return Action(ask=asked)
+
+    def _answered(self, client: int) -> None:
+        self._awaited.discard(client)
+        self._late.discard(client)
 
     def _time(self, tick: int) -> float:
         return (tick + 1) * self.period

@@ -37,6 +37,7 @@ class Job(Protocol):
 class Happening(NamedTuple):
     """Something that happens to a client, or a job that the server no longer waits for."""
 
+    time: float
     what: FaultKind  # leave and start: it goes away, and comes
     client: int
     value: float = 1.0
@@ -101,9 +102,9 @@ class Encounters:
         """What happens at this time, the next time that something does."""
         time = in_order(now)
         while self._changes and in_order(self._changes[0][0]) <= time:
-            _, client, comes = self._changes.popleft()
+            when, client, comes = self._changes.popleft()
             self._there[client] = comes
-            yield Happening("start" if comes else "leave", client, fault=False)
+            yield Happening(when, "start" if comes else "leave", client, fault=False)
         while self._script and in_order(self._next_fault(server_steps)) <= time:
             fault = self._script.popleft()
             self._fault_time = now
@@ -111,8 +112,8 @@ class Encounters:
                 if happening := self._met(fault, self._client_of[stream], now):
                     yield happening
         while self._timeouts and in_order(self._timeouts[0][0]) <= time:
-            job = heapq.heappop(self._timeouts)[2]
-            yield Happening("timeout", job.client, fault=False, job=job)
+            when, _, job = heapq.heappop(self._timeouts)
+            yield Happening(when, "timeout", job.client, fault=False, job=job)
 
     def _met(self, fault: Fault, client: int, now: float) -> Happening | None:
         match fault.what:
@@ -129,7 +130,7 @@ class Encounters:
             case what:
                 self._pending.setdefault(client, []).append((what, fault.value, now))
                 return None
-        return Happening(fault.what, client, fault.value)
+        return Happening(now, fault.what, client, fault.value)
 
     def note(self, time: float, client: int, what: FaultKind, job: int = -1) -> None:
         """A fault has met a client, and this job."""

@@ -128,7 +128,7 @@ def check_schedule(schedule: Schedule) -> None:
     )
     ordered = (s.finish >= s.begin) & (s.finish <= np.append(s.time, np.inf)[s.used_by])
     check("finish", ordered, "a job must end between its start and its use")
-    order = np.lexsort((s.first_step, s.begin, s.client))
+    order = np.lexsort((s.finish, s.first_step, s.begin, s.client))
     same = s.client[order[1:]] == s.client[order[:-1]]
     apart = s.begin[order[1:]] >= s.finish[order[:-1]]
     check("begin", apart[same], "a client has two jobs at once")

@@ -62,6 +62,7 @@ class _Job:
     arrival: float = inf  # when its update arrives, as far as is known
     copies: int = 1  # of its update
     held: float = 0.0  # time in which it has hung
+    is_lost: bool = False  # whether its update never arrives
     hung: tuple[float, float] | None = None  # since when it hangs, and its arrival then
 
 
@@ -113,6 +114,7 @@ class VirtualClock:
         self._streams: list[int] = fleet.streams.tolist()
         everyone = range(fleet.clients)
         at_first = everyone if self._encounters is None else self._encounters.at_first
+        self._left = set[int]()  # clients without a job that went away
         self._present = {self._streams[client] for client in at_first}
         with policy_errors(self._policy):
             for stream in sorted(self._present):
@@ -224,6 +226,8 @@ class VirtualClock:
         if queue := self._queues.get(job.stream):
             queued = queue.popleft()
             begin = max(job.finish, queued.dispatched)
+            if self._encounters is not None:
+                begin = self._encounters.reachable(job.client, begin)
             self.timeline.set("begin", [queued.number], begin)
             self.timeline.set("first_step", [queued.number], self._made[job.client])
             self._start([queued], begin)
@@ -247,11 +251,16 @@ class VirtualClock:
             self._cancel([self._at_work.pop(stream) for stream in action.cancel])
         if action.ask:
             self._ask([self._at_work[stream] for stream in action.ask])
+        dispatch = action.dispatch
         if action.use is not None:
             self._now += self._server_pause
             self._use(action.use, self._now)
-        if action.dispatch:
-            self._dispatch(action.dispatch)
+            if self._server_pause and (encounters := self._encounters):  # who leaves meanwhile?
+                self._left.clear()
+                self._happen(encounters)
+                dispatch = [job for job in dispatch if job.client not in self._left]
+        if dispatch:
+            self._dispatch(dispatch)
 
     def _use(self, updates: Sequence[ReceivedUpdate], time: float) -> None:
         for update in updates:
@@ -316,7 +325,8 @@ class VirtualClock:
         """Jobs are stopped now, and what was made of them is wasted."""
         self._stop(jobs, np.full(len(jobs), self._now))
         for job in jobs:
-            self.timeline.set("finish", [job.number], self._now)
+            if not job.is_lost:
+                self.timeline.set("finish", [job.number], self._now)
             if self._encounters is not None and job.sent_at <= self._now:
                 self.timeline.set("uploads", [job.number], job.copies)
             self.timeline.drop(job.number)
@@ -347,6 +357,7 @@ class VirtualClock:
             job.copies = 2
         if "lose" in faults:
             self.timeline.set("finish", [job.number], now)
+            job.is_lost = True
             self._expect(job, inf)
             return False
         time = encounters.passed(job, now + faults.get("late", 0.0))
@@ -370,9 +381,9 @@ class VirtualClock:
                 case "crash" if job is not None:
                     self._give_up(stream)
                 case "leave":
-                    self._goes(stream, lost=event.fault or encounters.mode == "lost")
+                    self._goes(stream, event.time, lost=event.fault or encounters.mode == "lost")
                 case "hang":
-                    self._goes(stream, lost=False)
+                    self._goes(stream, event.time, lost=False)
                     if job is not None and job.hung is None:
                         job.hung = self._now, job.arrival
                         self._expect(job, inf)
@@ -386,16 +397,20 @@ class VirtualClock:
                         self._expect(job, encounters.reachable(event.client, moved))
         return happened
 
-    def _goes(self, stream: int, *, lost: bool) -> None:
+    def _goes(self, stream: int, time: float, *, lost: bool) -> None:
         """A client goes away; its job is lost, or goes on."""
         here, job = stream in self._present, self._at_work.get(stream)
         self._present.discard(stream)
-        if job is not None and lost:
+        if job is not None and not lost:
+            if here:
+                self._policy.away(stream, self._now)
+            return
+        if job is not None and job.arrival > time:
             self._cancel([self._at_work.pop(stream)])
-            self._policy.leave(stream, self._now)
-        elif here and job is not None:
-            self._policy.away(stream, self._now)
-        elif here:
+        elif job is not None:  # its update came while the server was busy
+            self._unused += self._queues.pop(stream, ())
+        if here or job is not None:
+            self._left.add(stream)
             self._policy.leave(stream, self._now)
 
     def _comes(self, stream: int) -> None:
