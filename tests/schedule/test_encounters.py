@@ -24,6 +24,7 @@ from favano.timing import (
     Geometric,
     HalfNormal,
     Links,
+    StepLaw,
     WhenAway,
 )
 from favano.timing.availability import Recorded, parse_availability
@@ -241,7 +242,7 @@ def conditions(draw: st.DrawFn, clients: int) -> Conditions:
                 st.lists(st.integers(0, clients - 1), min_size=1, max_size=3, unique=True).map(
                     tuple
                 ),
-                st.sampled_from((*KINDS, "poison")),  # type: ignore[arg-type]
+                st.sampled_from((*KINDS, "poison")),
                 st.floats(0, 40),
                 st.integers(0, 20),
                 st.sampled_from([0.5, 2.0, 3.0]),
@@ -326,7 +327,8 @@ def test_the_planner_of_polls_is_the_virtual_clock(data: st.DataObject) -> None:
     law, horizon = parse_availability(name), data.draw(st.sampled_from([35.0, 91.3, 140.0]))
     assert law is not None
     presence = law.presence(data.draw(st.integers(0, 99)), streams, horizon)
-    steps = data.draw(st.sampled_from([Geometric(), Exponential(), Deterministic()]))
+    laws: list[StepLaw] = [Geometric(), Exponential(), Deterministic()]
+    steps = data.draw(st.sampled_from(laws))
     means = np.array([(1.0, 2.0, 9.0)[client % 3] for client in range(clients)])
     met = Conditions(presence=presence, when_away=mode)
     selected = data.draw(st.integers(1, clients))

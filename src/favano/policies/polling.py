@@ -96,7 +96,7 @@ class Polling(Policy):
         self._here: dict[int, ReceivedUpdate] = {}  # that wait for their tick, by client
         self._drawn_from, self._draws = 0, list[set[int]]()
         self._awaited: set[int] = set()  # clients that this tick has asked, and not heard of
-        self._late: set[int] = set()  # the same of earlier ticks
+        self._overdue: set[int] = set()  # the same of earlier ticks
         self._open = False  # whether a tick has asked, and has not made its server step yet
 
     def join(self, client: int, now: float) -> None:
@@ -156,7 +156,7 @@ class Polling(Policy):
         """Ask at a tick, and make the server step once all have answered, or at the next tick."""
         if self._open and (now >= time or not self._awaited):
             use, self._open = [self._here[client] for client in sorted(self._here)], False
-            self._here, self._late, self._awaited = {}, self._late | self._awaited, set()
+            self._here, self._overdue, self._awaited = {}, self._overdue | self._awaited, set()
             again = [update.client for update in use if update.client in self._present]
             dispatch = [self._dispatch(client, now) for client in again]
             if use:
@@ -164,14 +164,14 @@ class Polling(Policy):
         if now < time:
             return None
         self._past.round, self._tick, self._open = self._tick, self._tick + 1, True
-        candidates = self._present - self._late - self._here.keys()
+        candidates = self._present - self._overdue - self._here.keys()
         asked = self._past.select(candidates, min(self.selected, len(candidates)))
         self._awaited.update(asked)
         return Action(ask=asked)
 
     def _answered(self, client: int) -> None:
         self._awaited.discard(client)
-        self._late.discard(client)
+        self._overdue.discard(client)
 
     def _time(self, tick: int) -> float:
         return (tick + 1) * self.period

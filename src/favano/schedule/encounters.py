@@ -81,7 +81,9 @@ class Encounters:
     @property
     def at_first(self) -> list[int]:
         """The clients that are there at the beginning."""
-        return [client for client in np.flatnonzero(self._there) if client not in self._gone]
+        return [
+            client for client in np.flatnonzero(self._there).tolist() if client not in self._gone
+        ]
 
     def is_there(self, client: int) -> bool:
         """Whether a client is there now."""
@@ -231,7 +233,7 @@ class Encounters:
         if self._presence is not None and self.mode == "paused":
             who = client.astype(np.int64)
             worked = self._presence.time_there(who, time) - self._presence.time_there(who, ready)
-        return np.maximum(worked - held, 0.0) / pace
+        return np.asarray(np.maximum(worked - held, 0.0) / pace)
 
     def wait_for(self, job: Job, now: float) -> None:
         """The server waits for the update of a job from now on."""
