@@ -300,14 +300,14 @@ class Referee:
         """
         if not isinstance(action, Action):
             self._refuse(f"act returns {action!r}; need a favano.Action or None", now)
-        updates = (*action.drop, *(action.use or ()))
-        jobs = [update.job for update in updates]
-        for update in updates:
-            if update.job not in here:
-                rule = "uses or drops an update that is not here, or no longer"
-                self._refuse(f"{rule}: job {update.job} of client {update.client}", now)
-        if len(set(jobs)) < len(jobs):
-            self._refuse("uses or drops an update twice in one action", now)
+        if updates := (*action.drop, *(action.use or ())):
+            jobs = [update.job for update in updates]
+            for update in updates:
+                if update.job not in here:
+                    rule = "uses or drops an update that is not here, or no longer"
+                    self._refuse(f"{rule}: job {update.job} of client {update.client}", now)
+            if len(set(jobs)) < len(jobs):
+                self._refuse("uses or drops an update twice in one action", now)
         for client in action.cancel:
             if client not in busy:
                 self._refuse(f"cancels client {client}, which is not at work", now)

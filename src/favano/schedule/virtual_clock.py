@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, nan
 
 import numpy as np
@@ -55,15 +55,20 @@ class _Job:
     tie: int = 0
     begin: float = inf
     finish: float = inf
-    # Where clients meet more than their speed:
-    ready: float = inf  # when its first step begins
-    pace: float = 1.0  # its steps take so many times as long
-    sent_at: float = inf  # when its update leaves the client
     arrival: float = inf  # when its update arrives, as far as is known
-    copies: int = 1  # of its update
-    held: float = 0.0  # time in which it has hung
-    is_lost: bool = False  # whether its update never arrives
-    hung: tuple[float, float] | None = None  # since when it hangs, and its arrival then
+    # Where clients meet more than their speed; else not set:
+    ready: float = field(init=False)  # when its first step begins
+    pace: float = field(init=False)  # its steps take so many times as long
+    sent_at: float = field(init=False)  # when its update leaves the client
+    copies: int = field(init=False)  # of its update
+    is_lost: bool = field(init=False)  # whether its update never arrives
+    held: float = field(init=False)  # time in which it has hung
+    hung: tuple[float, float] | None = field(init=False)  # since when it hangs, and its arrival
+
+    def set_out(self) -> None:
+        """Nothing has happened to it yet."""
+        self.ready = self.sent_at = inf
+        self.copies, self.is_lost, self.held, self.hung = 1, False, 0.0, None
 
 
 class VirtualClock:
@@ -216,8 +221,9 @@ class VirtualClock:
 
     def _end(self) -> _Job:
         """The next job ends, and its client goes on with one that waits."""
-        *_, job, time = heapq.heappop(self._arrivals)
-        job.finish = min(time, self._now)  # what arrives as the policy wakes is not later
+        entry = heapq.heappop(self._arrivals)
+        job, time, now = entry[4], entry[5], self._now
+        job.finish = time if time < now else now  # what arrives as the policy wakes is not later
         self.timeline.set("finish", [job.number], job.finish)
         if self._encounters is not None:
             self.timeline.set("uploads", [job.number], job.copies)
@@ -238,8 +244,9 @@ class VirtualClock:
         """Let the next arrival be that of a job under way, when it is expected."""
         arrivals, at_work = self._arrivals, self._at_work
         while arrivals:
-            *_, job, time = arrivals[0]
-            if at_work.get(job.stream) is job and job.arrival == time:
+            entry = arrivals[0]
+            job = entry[4]
+            if at_work.get(job.stream) is job and job.arrival == entry[5]:
                 break
             heapq.heappop(arrivals)
 
@@ -297,8 +304,9 @@ class VirtualClock:
             self._draws[client] += steps
             self._made[client] += steps
             if encounters is not None:
-                job.pace, job.ready = encounters.pace(job, now), encounters.received(client, now)
-                begin = job.ready = job.ready + self._client_pause
+                job.set_out()
+                job.pace = encounters.pace(job, now)
+                begin = job.ready = encounters.received(client, now) + self._client_pause
                 finish = time = encounters.done(client, begin, length * job.pace)
             else:
                 finish = time = begin + length
@@ -325,9 +333,10 @@ class VirtualClock:
         """Jobs are stopped now, and what was made of them is wasted."""
         self._stop(jobs, np.full(len(jobs), self._now))
         for job in jobs:
-            if not job.is_lost:
+            met = self._encounters is not None
+            if not (met and job.is_lost):
                 self.timeline.set("finish", [job.number], self._now)
-            if self._encounters is not None and job.sent_at <= self._now:
+            if met and job.sent_at <= self._now:
                 self.timeline.set("uploads", [job.number], job.copies)
             self.timeline.drop(job.number)
             self._unused += [job, *self._queues.pop(job.stream, ())]
