@@ -15,10 +15,13 @@ WhenAway = Literal["lost", "paused", "later"]
 
 # leave: a client is gone with its job; start: it is there again, or comes late
 # crash: its job is lost, and it is asked again
+# hang: it is away, and its job rests until it continues
 # slow: its steps take `value` times as long, from its next job on
 # lose, late, duplicate: what becomes of its next update; late ones arrive `value` later
 # poison: its deltas are multiplied by `value` from its next update on; 1: no longer
-FaultKind = Literal["leave", "start", "crash", "slow", "lose", "late", "duplicate", "poison"]
+FaultKind = Literal[
+    "leave", "start", "crash", "hang", "continue", "slow", "lose", "late", "duplicate", "poison"
+]
 
 
 class Fault(NamedTuple):
