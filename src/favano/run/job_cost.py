@@ -55,6 +55,8 @@ def job_cost(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> J
 
 def named_cost(spec: Spec, data_dir: Path | None = None) -> JobCost | None:
     """The same for the data set and the network that a specification names."""
+    if not needs_cost(spec):
+        return None
     samples = samples_of(load_data(spec.problem, data_dir), torch.device("cpu"))
     return job_cost(spec, samples, named_model(spec, samples))
 

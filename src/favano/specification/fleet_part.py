@@ -154,13 +154,9 @@ class Fleet(Options):
         "trace:FILE, a CSV with the columns client and duration",
         otherwise=f"{GEOMETRIC}; of devices {IN_SECONDS}",
     )
-    speed_rounding: Rounding = option(
-        "nearest", "to the nearest, or slow clients rounded up (ceil-slow)"
-    )
+    speed_rounding: Rounding = option("nearest", "nearest, or slow clients rounded up (ceil-slow)")
     speed_order: Order = option("random", "slow clients: random ones, or the first")
-    fleet: FleetName | None = option(
-        None, "devices drawn from a list: phones (333 of them), appfl:FILE or fedscale:FILE"
-    )
+    fleet: FleetName | None = option(None, "speeds of devices: phones, appfl:FILE or fedscale:FILE")
     flops_per_second: PositiveOrEach | None = option(
         None, "floating-point operations per second, of all clients or of each: time in seconds"
     )
@@ -177,7 +173,7 @@ class Fleet(Options):
     )
     link: LinkName = option(
         "none",
-        "of clients: none, home, mobile, UP:DOWN[:LATENCY] in Mbit/s and s, appfl:FILE, "
+        "of clients: none, home, mobile, UP:DOWN[:LATENCY] (Mbit/s, s), appfl:FILE or "
         "fedscale:FILE",
     )
     server_link: Annotated[str, AfterValidator(_checked_server_link)] | None = option(
