@@ -14,10 +14,10 @@ from functools import partial
 from typing import Protocol
 
 from favano.timing import faults
-from favano.timing.faults import START
-from favano.timing.faults import ScriptedFault as Fault
+from favano.timing.faults import START, ScriptedFault
 from tests.flower.federation import wait_for
 
+Fault = ScriptedFault
 _SIGNALS = {
     "kill": signal.SIGKILL, "hang": signal.SIGSTOP, "continue": signal.SIGCONT,
     "leave": signal.SIGTERM,

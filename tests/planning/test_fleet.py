@@ -23,7 +23,7 @@ from favano.timing import (
     draw_devices,
     phone_scores,
 )
-from tests.specs import complete
+from tests.specs import complete, spec_of
 
 COST = JobCost(flops=1e9, bits_up=8e6, bits_down=4e6)
 
@@ -159,7 +159,7 @@ traces:
         keys = {"clients": clients, "selected": 1, "horizon": 100.0}
         presence = make_fleet(complete(**keys, availability=name), 0).conditions.presence
         assert presence is not None
-        return presence.share(100.0).tolist()
+        return [float(share) for share in presence.share(100.0)]
 
     assert share(f"flame:{path}") == [0.2, 0.95]
     assert share(f"flame:{path}:states_3st_50") == [1.0, 0.0]
@@ -240,8 +240,11 @@ def test_plans_without_conditions_are_unchanged() -> None:
 def test_fleets_in_python_are_those_of_the_keys() -> None:
     phones = favano.Fleet.phones(9, availability="daily:0.5", link="home", watts=2)
     keys = {"clients": 9, "fleet": "phones", "availability": "daily:0.5", "link": "home"}
-    assert phones == favano.Fleet(**keys, watts=2)
-    groups = [{"share": 0.5, "mean": 2.0}, {"share": 0.5, "mean": 3.0, "link": "home"}]
+    assert phones == spec_of(**keys, watts=2).fleet
+    groups: list[dict[str, object]] = [
+        {"share": 0.5, "mean": 2.0},
+        {"share": 0.5, "mean": 3.0, "link": "home"},
+    ]
     grouped = favano.Fleet.groups(groups, clients=4)
     words = ["share=0.5 mean=2", "share=0.5 mean=3 link=home"]
-    assert grouped == favano.Fleet(clients=4, group=words)
+    assert grouped == spec_of(clients=4, group=words).fleet

@@ -15,7 +15,7 @@ from favano.specification.federation_keys import check_keys
 from favano.specification.history_start import files_digest, named_files
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, make_spec
-from tests.specs import complete
+from tests.specs import complete, spec_of
 
 GROUPS = [{"name": "fast", "share": 0.5, "mean": 2.0}, {"share": 0.5, "mean": 9.0, "link": "home"}]
 FLEETS: list[dict[str, object]] = [
@@ -62,9 +62,8 @@ def test_a_file_has_groups_as_tables(tmp_path: Path) -> None:
     )
     spec = make_spec(read_config(path).first)
     assert spec.fleet == favano.Fleet.groups(GROUPS, clients=8)
-    assert spec.fleet == favano.Fleet(
-        clients=8, group=["name=fast share=0.5 mean=2", "share=0.5 mean=9 link=home"]
-    )
+    words = ["name=fast share=0.5 mean=2", "share=0.5 mean=9 link=home"]
+    assert spec.fleet == spec_of(clients=8, group=words).fleet
     path.write_text("[fleet]\n[[fleet.group]]\nshares = 0.5\n")
     with pytest.raises(BadInput, match=r"group\.shares=0\.5: unknown key; did you mean share\?"):
         make_spec(read_config(path).first)
