@@ -19,6 +19,7 @@ from favano.cli.flags import our_options
 from favano.planning.comparison import comparison
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, make_spec, part_options
+from favano.timing import parse_link
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -169,6 +170,32 @@ def test_the_page_on_policies_runs(
     assert plans[0] == plans[1]
     exec(compile(use, "docs/policies.md", "exec"), {"favano": favano})
     assert f"{plans[0]['server_steps']} updates" in capsys.readouterr().out
+
+
+def test_the_page_on_fleets_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files are written under the names in their first lines; commands and Python run in order."""
+    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["", "python", "toml", "", "toml", "", "python"]
+    for kind, block in blocks:
+        if kind == "toml":
+            (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
+        elif kind == "python":
+            exec(compile(block, "docs/fleets.md", "exec"), {"__name__": "docs"})
+            assert capsys.readouterr().out.strip()
+        else:
+            assert CliRunner().invoke(app, shlex.split(block)[1:]).exit_code == 0
+
+
+def test_the_presets_of_links_are_those_of_the_page() -> None:
+    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    for name, numbers in re.findall(r"`(home|mobile)` (?:is )?([\d:.]+\d)", text):
+        rates = [parse_link(way, 1, 0) for way in (name, numbers)]
+        assert rates[0] == rates[1]
+    assert favano.Fleet.phones(1).step_law in text
 
 
 def test_the_readme_stands_alone() -> None:

@@ -102,7 +102,7 @@ ALLOWED = {
         "planning", "results", "run",
     },
     "studies": {
-        "types", "errors", "notices", "options", "records", "policies",
+        "types", "errors", "notices", "options", "records", "timing", "policies",
         "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "results", "run",
     },

@@ -50,6 +50,7 @@ class Stream(IntEnum):
     ASSIGNMENT = 10
     LUQ = 11
     AVAILABILITY = 12
+    FAULTS = 13
 
 
 def _mix(z: Word, shift: Callable[[Word, int], Word], times: Callable[[Word, int], Word]) -> Word:

@@ -65,7 +65,9 @@ def test_flags_are_grouped_by_part(favano: Program) -> None:
     assert {"out", "json", "force", "algorithm", "label"} <= set(flags["Command"])
     assert flags["Method favano"] == list(options_of(our_methods()["favano"]))
     assert flags["Problem"] == list(options_of(PARTS["problem"]))
-    assert flags["Fleet"] == list(options_of(PARTS["fleet"]))
+    fleet = list(options_of(PARTS["fleet"]))
+    assert flags["Fleet"] == fleet[: fleet.index("fleet") + 1]
+    assert groups(help_of(favano, "run", "--fleet", "phones"))["Fleet"] == fleet
     codec = {"codec_bits", "codec_scale", "codec_dither"}
     assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
 

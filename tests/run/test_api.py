@@ -622,7 +622,7 @@ NAME = r"need a name, file.py:Name, or an object of favano.Method$"
 DATA = r"need a data set's name or favano.Problem\(model, train=..., test=...\)$"
 PAIR = r"need a pair \(samples, targets\) of tensors or arrays, a data set, or a list per client$"
 LIST = "need a list of methods$"
-SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\)$"
+SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\), or its name, as phones$"
 REFUSED: list[tuple[Callable[[], object], str]] = [
     # methods
     (lambda: simulate(3), f"method=int: {NAME}"),

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, StackDataset, Subset, TensorDa
 import favano
 from favano.data.tables import owner_codes
 from favano.errors import BadInput
-from favano.planning.planned import make_fleet
+from favano.planning.fleet import make_fleet
 from favano.results import check_folder, write_result
 from favano.run.own_data import own_samples, read_data
 from favano.run.samples import make_task

@@ -133,6 +133,18 @@ def test_nothing_stays_open(dataset: str, algorithm: str) -> None:
         "server_epsilon",
         "server_beta2",
     }
+    without |= {
+        "fleet",
+        "flops_per_second",
+        "flops_per_score",
+        "server_link",
+        "timeout",
+        "faults",
+        "joules_per_step",
+        "watts",
+        "joules_per_byte",
+        "group",
+    }
     if "proximal" not in spec.method.suggests:
         without |= {"proximal"}
     parts = {key: value for key, value in spec.keys.items() if key in part_options()}

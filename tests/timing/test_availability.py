@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
+from favano.timing import parse_availability
 from favano.timing.availability import (
     DAY,
     Daily,
     Presence,
     Recorded,
     TwoState,
-    parse_availability,
     read_availability,
 )
 

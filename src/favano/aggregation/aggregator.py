@@ -68,6 +68,12 @@ class Update(NamedTuple):
     refused: Ints  # clients whose updates were not used
 
 
+def bits_of_message(layout: Layout, coded: int | None, corrected: bool) -> int:
+    """Bits of a message: a model, encoded in so many bits or in full, and a drift correction."""
+    model = layout.bits if coded is None else coded
+    return model + layout.number_bits * layout.trained * corrected
+
+
 class Aggregator(Generic[S]):
     """Method, state and rules of one run. It does not know where models are kept."""
 
@@ -224,18 +230,13 @@ class Aggregator(Generic[S]):
     @property
     def message_bits(self) -> int:
         """Bits of one message, except a client's first model."""
-        model = self.layout.bits if self.link is None else self.link.bits
-        return model + self._correction_bits
+        coded = None if self.link is None else self.link.bits
+        return bits_of_message(self.layout, coded, self.corrected)
 
     @property
     def first_message_bits(self) -> int:
         """Bits of a client's first model, which is sent in full."""
-        return self.layout.bits + self._correction_bits
-
-    @property
-    def _correction_bits(self) -> int:
-        """Bits of a drift correction, if one is sent with the model."""
-        return self.layout.number_bits * self.layout.trained * self.corrected
+        return bits_of_message(self.layout, None, self.corrected)
 
     def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
         """Clients of the next update whose updates must not be used; ends the run if so asked."""

@@ -55,8 +55,7 @@ class Link:
     ) -> None:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
         which = np.ones(len(self._sizes), bool) if sent is None else np.array(sent)
-        counted = [int(size) for size in np.array(self._sizes)[which]]
-        self.bits = message_bits(codec, counted) + 32 * plain
+        self.bits = coded_bits(codec, sizes, which, plain)
         self._frozen = torch.from_numpy(np.flatnonzero(np.repeat(~which, self._sizes)))
         self._client, self._timeline = schedule.client, timeline
         self._message = message_numbers(schedule) if timeline is None else timeline.number
@@ -164,6 +163,12 @@ class Link:
 
     def _noise(self, origins: Bits, number: Ints, device: torch.device) -> Stack:
         return noise_of(self.codec, self._parameters, origins, number, device)
+
+
+def coded_bits(codec: Codec, sizes: Sequence[int], sent: Mask, plain: int) -> int:
+    """Bits of one encoded message: of the tensors that are sent, and of plain numbers."""
+    counted = [int(size) for size in np.array(sizes)[sent]]
+    return message_bits(codec, counted) + 32 * plain
 
 
 def base_of(codec: Codec, known: Stack) -> Stack | float:

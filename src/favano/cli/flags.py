@@ -79,6 +79,10 @@ _DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this wo
     ),
     "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
     "--codec": ("codec_bits", "codec_scale", "codec_dither"),
+    "--fleet": (
+        "flops_per_second", "flops_per_score", "availability", "when_away", "link", "server_link",
+        "timeout", "faults", "joules_per_step", "watts", "joules_per_byte", "group",
+    ),
 }  # fmt: skip
 _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
@@ -180,7 +184,8 @@ def _footer() -> list[str]:
         "Defaults are in brackets; --no-NAME turns a flag off. Methods: "
         f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help shows the flags of "
         "a method, `favano methods NAME` explains it. With --help, also --optimiser adam, "
-        "--rate-schedule cosine, --codec qsgd or --quantise luq shows the flags that go with it."
+        "--rate-schedule cosine, --codec qsgd, --quantise luq or --fleet phones shows the "
+        "flags that go with it."
     )
     return wrap(text, _width())
 
@@ -309,7 +314,9 @@ def _named_parts(args: Sequence[str]) -> dict[str, Path | None]:
 
 def _tables(args: Sequence[str]) -> list[tuple[Path, Values]]:
     """What the files on a command line say: of each method, then of all."""
-    files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
+    pairs = zip(["", *args], args, strict=False)
+    words = [Path(word) for before, word in pairs if before != "--faults"]  # which is no config
+    files = {path: read_config(path) for path in words if _is_config(path)}
     return [(path, table) for path, file in files.items() for table in (*file.methods, file.shared)]
 
 

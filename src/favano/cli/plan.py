@@ -10,6 +10,7 @@ from rich.table import Table
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
 from favano.planning.client_weights import speed_classes
+from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
 from favano.planning.planned import bind_method, plan_seed
 from favano.records import SpeedShare
@@ -37,13 +38,19 @@ def plan_command(
     if out:
         check_writable(out)
     traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None
-    method = bind_method(spec, spec.run.seed, traits)
+    cost = None
+    if needs_cost(spec):  # which takes PyTorch and the data
+        from favano.run.job_cost import named_cost
+
+        with notes.status("counting the operations of a step"):
+            cost = named_cost(spec, data_dir)
+    method = bind_method(spec, spec.run.seed, traits, cost)
     jobs = expected_jobs(method.run_policy, method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:
-        cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
-        say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")
+        long = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
+        say(f"{long}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
-        plan = Plan(plan_seed(spec, spec.run.seed, traits))
+        plan = Plan(plan_seed(spec, spec.run.seed, traits, cost))
         document = plan.document
     if out:
         plan.save(out)

@@ -12,6 +12,7 @@ from favano.data import Dataset
 from favano.metrics import client_metrics
 from favano.planning.planned import plan_seeds
 from favano.results import Result
+from favano.run.job_cost import job_cost
 from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
 from favano.run.samples import named_model, samples_of
@@ -37,8 +38,11 @@ def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result])
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(map(resolve, specs))
     ]
-    planned = [plan_seeds(result.spec, samples.traits) for result in results]
     model = named_model(results[0].spec, samples)
+    planned = [
+        plan_seeds(result.spec, samples.traits, job_cost(result.spec, samples, model))
+        for result in results
+    ]
     kernels = [kernels_here(plans[0], samples, model) for plans in planned]
     for number, result in earlier.items():
         check_earlier(result, kernels[number], samples)

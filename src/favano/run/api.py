@@ -15,6 +15,7 @@ from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
 from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.fleet import needs_cost
 from favano.planning.planned import plan_seed
 from favano.policies import Policy
 from favano.policies.registry import as_policy
@@ -25,7 +26,8 @@ from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
-from favano.specification.spec import POLICY, Spec, make_spec, with_policy
+from favano.specification.spec import POLICY, Spec, make_spec, with_fleet, with_policy
+from favano.timing import JobCost
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 def simulate(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -50,7 +52,8 @@ def simulate(
     Args:
         method: a name, `file.py:Name`, or a method object such as `favano.FedBuff(buffer=10)`.
         problem: a data set's name, or `favano.Problem(...)`.
-        fleet: clients and their speeds; by default those of the paper for the data set.
+        fleet: clients and their speeds, or the name of a list of devices, as `phones`; by default
+            those of the paper for the data set.
         progress: True for a bar, or lines where none can be drawn; False for nothing; or an object
             that is called as the run goes on. By default a bar on a terminal and in a notebook.
         on_evaluate: is called after every evaluation with a mapping from `method` and the columns
@@ -75,7 +78,7 @@ def simulate(
 def compare(
     methods: Sequence[AMethod] = ("favano", "fedavg", "quafl", "fedbuff"),
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -95,35 +98,48 @@ def compare(
 def plan(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     **keys: Unpack[Keys],
 ) -> Plan:
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given, fleet, rest = _parts(problem, fleet, keys)
+    given, clients, rest = _parts(problem, fleet, keys)
     data = _own_data(given)
-    (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
+    (spec,) = _specs([method], given, _counted(clients, given, data), rest)
     traits = None if data is None else data.traits
     if data is None and spec.counts_samples:
         traits = given.named_data.traits
-    return Plan(plan_seed(spec, spec.run.seed, traits))
+    return Plan(plan_seed(spec, spec.run.seed, traits, _cost(spec, given, data)))
+
+
+def _cost(spec: Spec, problem: Problem, data: OwnData | None) -> JobCost | None:
+    """What a job costs; PyTorch and the data are loaded only where times depend on it."""
+    if not needs_cost(spec):
+        return None
+    from favano.run.job_cost import job_cost
+    from favano.run.own_data import samples_of
+    from favano.run.samples import named_model
+
+    on_cpu = replace(spec, run=replace(spec.run, device="cpu"))
+    samples = samples_of(problem, data, on_cpu)
+    return job_cost(spec, samples, problem.model or named_model(spec, samples))
 
 
 def _run(
     methods: Sequence[AMethod],
     problem: Problem | str,
-    fleet: Fleet | None,
+    fleet: Fleet | str | None,
     keys: Mapping[str, object],
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
 ) -> Comparison:
-    given, fleet, keys = _parts(problem, fleet, keys)
+    given, clients, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = _own_data(given)
-    specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    specs = _specs(methods, given, _counted(clients, given, data), keys)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
     from favano.run.observer import ObserverFailed
@@ -181,10 +197,12 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
 
 
 def _parts(
-    problem: Problem | str, fleet: Fleet | None, keys: Mapping[str, object]
+    problem: Problem | str, fleet: Fleet | str | None, keys: Mapping[str, object]
 ) -> tuple[Problem, Fleet | None, dict[str, object]]:
     """The problem and the fleet, with the keys that are theirs, and the other keys."""
-    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    if isinstance(fleet, str):
+        keys, fleet = {**keys, "fleet": fleet}, None
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100), or its name, as phones"
     require(fleet is None or isinstance(fleet, Fleet), "fleet", type(fleet).__name__, rule)
     of_problem, of_fleet = (
         {key: keys[key] for key in options_of(kind) if key in keys} for kind in (ProblemPart, Fleet)
@@ -248,7 +266,7 @@ def _specs(
                 require(key not in mine, key, mine.get(key), rule)
         spec = make_spec(mine, type(method))
         chosen = method if given is method else replace(spec.method, label=method.label)
-        asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
+        asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
     specs = [resolve(spec) for spec in label_variants(asked)]
     if problem.is_own:
         _print_taken(specs)

@@ -17,7 +17,7 @@ from favano.preflight.task import check_task
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, required
-from favano.training import FlatModel, LocalRule, Loss, Task
+from favano.training import FlatModel, Layout, LocalRule, Loss, Task
 from favano.types import Vector
 
 
@@ -84,9 +84,14 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
         planned.schedule,
         seed=planned.seed,
         streams=planned.fleet.streams,
-        plain=model.layout.buffers if spec.run.buffers == "average" else 0,
+        plain=plain_numbers(spec, model.layout),
         sent=model.sent,
     )
+
+
+def plain_numbers(spec: Spec, layout: Layout) -> int:
+    """Numbers of a message that no codec encodes: buffers, if they are averaged."""
+    return layout.buffers if spec.run.buffers == "average" else 0
 
 
 def codec_of(spec: Spec) -> Codec | None:

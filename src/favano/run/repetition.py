@@ -23,6 +23,7 @@ from favano.results import Result
 from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
+from favano.run.job_cost import job_cost
 from favano.run.own_data import read_data, samples_of
 from favano.run.problem import Problem
 from favano.run.progress import Progress
@@ -90,7 +91,8 @@ class Repetition:
         for number in right:
             _note_missing(seeds[number], 0 if kept is None else len(seeds[number].rows))
         if result.participation is None and not stated.result.lean:
-            first = plan_seed(spec, spec.run.seed, samples.traits)
+            cost = job_cost(spec, samples, model)
+            first = plan_seed(spec, spec.run.seed, samples.traits, cost)
             result.participation = participation_of(first)
         return Repeated(_as_ended(result, stated), other_tools)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from favano.planning.planned import Planned, make_fleet
+from favano.planning.fleet import make_fleet
+from favano.planning.planned import Planned
 from favano.quantisation import quantised
+from favano.run.job_cost import job_cost
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task, number_type
 from favano.specification.spec import Spec, required
 from favano.training import (
@@ -56,7 +58,8 @@ def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> Kerne
         return spec.run.kernels
     flat = FlatModel(initial_module(model, spec.run.seed), device="cpu")
     with one_thread():
-        task = make_task(spec, spec.run.seed, make_fleet(spec, spec.run.seed), samples)
+        fleet = make_fleet(spec, spec.run.seed, job_cost(spec, samples, model))
+        task = make_task(spec, spec.run.seed, fleet, samples)
         return chosen_kernels(flat, task)
 
 

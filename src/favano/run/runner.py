@@ -21,6 +21,7 @@ from favano.results import Result
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
+from favano.run.job_cost import job_cost
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
 from favano.run.samples import ModelFactory, Samples, initial_module, number_type
@@ -91,7 +92,7 @@ def run_together(
     planned = [
         (result, plan)
         for number, result in enumerate(results)
-        for plan in _plan_others(result, samples, None if seeds is None else seeds[number])
+        for plan in _plan_others(result, samples, model, None if seeds is None else seeds[number])
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -170,12 +171,18 @@ def run_together(
     return results
 
 
-def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None) -> list[Planned]:
+def _plan_others(
+    result: Result,
+    samples: Samples,
+    model: nn.Module | ModelFactory,
+    seeds: Collection[int] | None,
+) -> list[Planned]:
     """Plan these seeds, or all that a result does not have yet."""
     spec, there = result.spec, {run.seed for run in result.runs}
+    cost = job_cost(spec, samples, model)
     if seeds is not None:
-        return [plan_seed(spec, seed, samples.traits) for seed in seeds]
-    return [plan for plan in plan_seeds(spec, samples.traits) if plan.seed not in there]
+        return [plan_seed(spec, seed, samples.traits, cost) for seed in seeds]
+    return [plan for plan in plan_seeds(spec, samples.traits, cost) if plan.seed not in there]
 
 
 def check_earlier(earlier: Result, kernels: str | None, samples: Samples) -> None:

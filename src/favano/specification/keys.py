@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
 from favano.policies.registry import APolicy
@@ -21,7 +21,7 @@ class Keys(TypedDict, total=False):
     normalise: bool
     holdout: int
     data_fraction: float
-    # fleet, where none is given
+    # fleet, where none is given, or where it is a word
     clients: int
     mean: Sequence[float]
     fast_fraction: float
@@ -30,6 +30,18 @@ class Keys(TypedDict, total=False):
     step_law: str
     speed_rounding: Literal["nearest", "ceil-slow"]
     speed_order: Literal["random", "slow-first"]
+    flops_per_second: float | Sequence[float]
+    flops_per_score: float
+    availability: str
+    when_away: Literal["lost", "paused", "later"]
+    link: str
+    server_link: str
+    timeout: float
+    faults: str
+    joules_per_step: float | Sequence[float]
+    watts: float | Sequence[float]
+    joules_per_byte: float | Sequence[float]
+    group: Sequence[Mapping[str, object]]
     # clock
     selected: int
     selection: ASelection

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from favano.data.natural import OWN as OWN
 from favano.errors import require
 from favano.options import Options, options_of
+from favano.specification.fleet_part import FLOPS_PER_SCORE
 from favano.specification.parts import RunPart, TrainingPart
 from favano.specification.spec import Spec
 
@@ -84,6 +85,8 @@ def _usual(spec: Spec) -> dict[str, object]:
     clients = spec.fleet.clients or (len(steps) if isinstance(steps, tuple) else preset.clients)
     selected = min(preset.selected, clients)
     usual = {**preset._asdict(), "clients": clients, "selected": selected, **spec.method.suggests}
+    if spec.fleet.has_phones:
+        usual["flops_per_score"] = FLOPS_PER_SCORE
     return {**usual, "local_steps": None} if spec.training.local_epochs else usual
 
 
@@ -91,6 +94,8 @@ def chosen_keys(spec: Spec) -> dict[str, object]:
     """What was asked for: keys that are neither at their default nor what is taken otherwise."""
     asked = spec.as_given or spec
     usual = _usual(asked)
+    if asked.fleet.has_links:
+        usual["interaction_time"] = 0.0
     return {key: value for key, value in asked.given.items() if usual.get(key) != value}
 
 

@@ -10,7 +10,8 @@ from favano import theory
 from favano.errors import BadInput, require
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
-from favano.planning.planned import make_context, make_fleet
+from favano.planning.fleet import make_fleet
+from favano.planning.planned import make_context
 from favano.policies import Polling
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, required

@@ -18,8 +18,8 @@ WhenAway = Literal["lost", "paused", "later"]
 # crash: its job is lost, and it is asked again
 # slow: its steps take `value` times as long, from its next job on
 # lose, late, duplicate: what becomes of its next update; late ones arrive `value` later
-# timeout: its update is no longer waited for; not of a script
 # poison: its deltas are multiplied by `value` from its next update on; 1: no longer
+# timeout: its update is no longer waited for; not of a script
 FaultKind = Literal[
     "leave", "start", "crash", "hang", "continue", "slow", "lose", "late", "duplicate", "poison",
     "timeout",

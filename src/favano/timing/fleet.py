@@ -93,7 +93,12 @@ def two_speeds(
     if rounding == "ceil-slow":
         fast = clients - ceil((1 - fast_fraction) * clients - 1e-9)
     streams = np.arange(clients)
-    ranked = np.argsort(bits(seed, Stream.SPEED, streams)) if order == "random" else streams[::-1]
+    ranked = dealt(seed, clients) if order == "random" else streams[::-1]
     mean = np.full(clients, slow_mean, dtype=np.float64)
     mean[ranked[:fast]] = fast_mean
     return ClientSpeeds(mean, law or Geometric(), streams)
+
+
+def dealt(seed: int, clients: int) -> Ints:
+    """Clients 0..n-1 in the random order in which they are dealt to speeds or groups."""
+    return np.argsort(bits(seed, Stream.SPEED, np.arange(clients)))
