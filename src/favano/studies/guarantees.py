@@ -120,7 +120,8 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     if not isinstance(policy, Polling):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
-    fleet, laws = context.fleet, theory.class_laws(policy, context.fleet)
+    fleet = context.fleet
+    laws = theory.speed_laws(policy, fleet, required(full.run.horizon))
     laws.sort(key=lambda group: float(fleet.mean[group.members[0]]))
     kinds = [int(fleet.alike[group.members[0]]) for group in laws]
     speeds = dict.fromkeys(kinds)
@@ -141,6 +142,7 @@ def steps_document(spec: Spec) -> Document:
 
 def alpha_document(case: Case) -> Document:
     """Both weights, a_i and b_i in three forms, and the two parts of the estimators' variances."""
+    theory.check_always_there(make_fleet(case.spec, case.spec.run.seed))
     document: Document = {}
     for name, law in speed_laws(case.spec).items():
         entry: Document = {}

@@ -40,6 +40,14 @@ class Presence:
         """Number of clients n."""
         return len(self.first) - 1
 
+    @cached_property
+    def alike(self) -> Ints:
+        """Number of each client's intervals, (n,); clients that are there together share it."""
+        number: dict[bytes, int] = {}
+        both = np.stack([self.begin, self.end], axis=1)
+        rows = (row.tobytes() for row in np.split(both, self.first[1:-1]))
+        return np.array([number.setdefault(row, len(number)) for row in rows])
+
     def at(self, client: Ints, time: Floats | float) -> Mask:
         """Whether these clients are there at these times, broadcast."""
         place, there = self._last_begun(client, time)
