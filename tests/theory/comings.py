@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from favano.schedule import Schedule
 from favano.timing import Presence, WhenAway
 from favano.types import Floats
 
@@ -127,3 +128,23 @@ def worst_error(counted: Floats, contacts: Floats, chance: Floats) -> float:
     apart = np.sqrt(np.maximum(chance * (1 - chance), 1e-12) * contacts.mean(axis=0))
     error = np.maximum(rest.std(axis=0, ddof=1), apart) / np.sqrt(len(rest))
     return float((np.abs(rest.mean(axis=0)) / error).max())
+
+
+def schedule_of(fleet: PolledFleet, contacts: Sequence[Contact]) -> Schedule:
+    """The schedule of a run, a server step at each tick."""
+    time = (np.arange(fleet.ticks) + 1) * fleet.period
+    columns = list(zip(*contacts, strict=True))
+    tick, client, steps, begin, version = (np.array(column) for column in columns[:5])
+    return Schedule(
+        clients=len(fleet.intervals),
+        local_steps=fleet.local_steps,
+        time=time,
+        wasted_steps=np.zeros(fleet.ticks, dtype=np.int64),
+        client=client,
+        steps=steps,
+        start_version=version,
+        used_by=tick,
+        first_step=np.zeros(len(tick), dtype=np.int64),
+        begin=begin,
+        finish=time[tick],
+    )

@@ -34,6 +34,12 @@ class Presence:
     first: Ints  # (n + 1,) where each client's intervals begin
     begin: Floats  # (m,)
     end: Floats  # (m,)
+    until: float | None = None  # the horizon up to which it is known; None: the last end
+
+    @property
+    def horizon(self) -> float:
+        """The time up to which this is known."""
+        return float(self.end.max(initial=0.0)) if self.until is None else self.until
 
     @property
     def clients(self) -> int:
@@ -223,7 +229,7 @@ def _presence(clients: int, owner: Ints, intervals: Floats, horizon: float) -> P
     apart = (owner[1:] != owner[:-1]) | (begin[1:] > end[:-1])
     starts, stops = np.append([True], apart)[: len(owner)], np.append(apart, [True])[: len(owner)]
     first = np.searchsorted(owner[starts], np.arange(clients + 1))
-    return Presence(first, begin[starts], end[stops])
+    return Presence(first, begin[starts], end[stops], horizon)
 
 
 def read_availability(path: Path, length: float = inf) -> Recorded:
