@@ -26,7 +26,7 @@ class Contact(NamedTuple):
     steps: int
     begin: float  # of its job
     version: int  # that the job began from; -1: the initial model
-    asked: int  # clients that the tick asks
+    there: int  # clients that are there at the tick
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PolledFleet:
                     if spent > room + 1e-9:
                         break
                     steps += 1
-                yield Contact(tick, client, steps, begin[client], version[client], len(asked))
+                yield Contact(tick, client, steps, begin[client], version[client], len(here))
                 begin[client], version[client] = now, tick
 
     def newest(self, time: float, tick: int) -> int:

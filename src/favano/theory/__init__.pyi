@@ -1,5 +1,6 @@
 from .absence import ever_there as ever_there
 from .absence import expected_contacts as expected_contacts
+from .absence import expected_shares as expected_shares
 from .advice import Advice as Advice
 from .advice import Estimate as Estimate
 from .advice import Estimates as Estimates

@@ -50,14 +50,32 @@ def expected_contacts(policy: Polling, fleet: ClientSpeeds, horizon: float) -> F
     [5.0, 5.0, 5.0, 5.0]
     """
     check_selected(policy.selected, fleet.clients)
+    check_conditions(policy, fleet)
     ticks, presence = contact_times(policy, horizon), fleet.conditions.presence
     if presence is None:
         return selection_chances(policy, fleet.streams) * len(ticks)
-    check_conditions(policy, fleet)
-    begin, stop = _ticks_there(presence, ticks)
-    before = np.append(0.0, np.cumsum(_chances(policy, presence, ticks)))
-    asked = np.append(0.0, np.cumsum(before[stop] - before[begin]))
-    return np.asarray(np.diff(asked[presence.first]))
+    return _summed_over_ticks(presence, ticks, _chances(policy, presence, ticks))
+
+
+def expected_shares(policy: Polling, fleet: ClientSpeeds, horizon: float) -> Floats:
+    """Each client's share in what moves FAVANO's models up to the horizon, in the mean, (n,).
+
+    The mean of the server's model and all start models moves by 1/(n + 1) of each message, so that
+    clients count as often as they are asked. If jobs are lost, only the models of the N_t clients
+    that are there are held, and each message counts 1/(N_t + 1): about, since models are given up.
+
+    >>> from favano.timing import two_speeds
+    >>> expected_shares(Polling(selected=2), two_speeds(4), 70.0).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+    asked, conditions = expected_contacts(policy, fleet, horizon), fleet.conditions
+    if conditions.presence is not None and conditions.when_away == "lost":
+        ticks = contact_times(policy, horizon)
+        held = _clients_there(conditions.presence, ticks) + 1
+        chance = _chances(policy, conditions.presence, ticks)
+        asked = _summed_over_ticks(conditions.presence, ticks, chance / held)
+    require(bool(asked.any()), "horizon", horizon, "need a tick at which a client is there")
+    return np.asarray(asked / asked.sum())
 
 
 def ever_there(policy: Polling, presence: Presence) -> Mask:
@@ -135,9 +153,23 @@ def _end(presence: Presence) -> float:
 
 def _chances(policy: Polling, presence: Presence, ticks: Floats) -> Floats:
     """p_t at each tick."""
+    there = _clients_there(presence, ticks)
+    return np.asarray(np.minimum(1.0, policy.selected / np.maximum(there, 1)))
+
+
+def _clients_there(presence: Presence, ticks: Floats) -> Ints:
+    """N_t at each tick."""
     came = np.searchsorted(np.sort(presence.begin), ticks, side="right")
     left = np.searchsorted(np.sort(presence.end), ticks, side="right")
-    return np.asarray(np.minimum(1.0, policy.selected / np.maximum(came - left, 1)))
+    return np.asarray(came - left)
+
+
+def _summed_over_ticks(presence: Presence, ticks: Floats, value: Floats) -> Floats:
+    """The sum of a value of each tick over the ticks at which each client is there, (n,)."""
+    begin, stop = _ticks_there(presence, ticks)
+    before = np.append(0.0, np.cumsum(value))
+    total = np.append(0.0, np.cumsum(before[stop] - before[begin]))
+    return np.asarray(np.diff(total[presence.first]))
 
 
 def _ticks_there(presence: Presence, ticks: Floats) -> tuple[Ints, Ints]:
