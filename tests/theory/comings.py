@@ -132,7 +132,7 @@ def worst_error(counted: Floats, contacts: Floats, chance: Floats) -> float:
 
 def schedule_of(fleet: PolledFleet, contacts: Sequence[Contact]) -> Schedule:
     """The schedule of a run, a server step at each tick."""
-    time = (np.arange(fleet.ticks) + 1) * fleet.period
+    time = np.arange(1, fleet.ticks + 1, dtype=np.float64) * fleet.period
     columns = list(zip(*contacts, strict=True))
     tick, client, steps, begin, version = (np.array(column) for column in columns[:5])
     return Schedule(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -157,13 +156,15 @@ def test_laws_against_long_simulations(
 ROWS = [[(0, 20), (26, 50)], [(0, 50)], [(9, 33), (36, 50)]]
 
 
-def enumerated(selected: int, when_away: WhenAway, mean: Sequence[int]) -> list[Counter[int]]:
+def enumerated(
+    selected: int, when_away: WhenAway, mean: Sequence[int]
+) -> list[dict[int, Fraction]]:
     """Probabilities times contacts of each number of steps, by going through all selections."""
     ticks = range(7, 50, 7)
     here = [[i for i in range(3) if any(a <= t < b for a, b in ROWS[i])] for t in ticks]
     choices = [list(combinations(who, min(selected, len(who)))) for who in here]
     chance = Fraction(1, int(np.prod([len(choice) for choice in choices])))
-    total: list[Counter[int]] = [Counter() for _ in ROWS]
+    total = [dict.fromkeys(range(4), Fraction(0)) for _ in ROWS]
     for draws in product(*choices):
         last = [ROWS[i][0][0] for i in range(3)]
         for now, asked in zip(ticks, draws, strict=True):
@@ -191,7 +192,7 @@ def test_all_selections_of_a_small_fleet(selected: int, when_away: WhenAway) -> 
         total = enumerated(selected, when_away, mean)[client]
         every = sum(total.values())
         assert contacts[client] == pytest.approx(float(every), rel=1e-12)
-        shares = [float(total[steps] / every) for steps in range(4)]
+        shares = [float(value / every) for value in total.values()]
         assert law.pmf.tolist() == pytest.approx(shares, abs=1e-13)
 
 
@@ -261,27 +262,30 @@ LINKS = Links(np.ones(3), np.ones(3))
 
 
 @pytest.mark.parametrize(
-    ("policy", "conditions", "law"),
+    ("policy", "met", "law"),
     [
-        (replace(POLLING, selection=LeastRecent()), {}, None),
-        (replace(POLLING, selection=Weighted(weights=(1.0, 2.0, 3.0))), {}, None),
-        (replace(POLLING, asked="ahead"), {}, None),
-        (replace(POLLING, interruption="resume"), {}, None),
-        (replace(POLLING, interruption="keep"), {}, None),
-        (replace(POLLING, idle_in_interaction=True), {}, None),
-        (POLLING, {"links": LINKS}, None),
-        (POLLING, {"links": LINKS, "presence": None}, None),
-        (POLLING, {"timeout": 3.0}, None),
-        (POLLING, {"faults": (Fault((0,), "crash"),)}, None),
-        (POLLING, {"faults": (Fault((0,), "slow"),), "presence": None}, None),
-        (POLLING, {}, Trace((np.ones(2),) * 3)),
-        (Rounds(selected=2, deadline=9.0), {}, None),
+        (replace(POLLING, selection=LeastRecent()), AWAY_FLEET.conditions, None),
+        (
+            replace(POLLING, selection=Weighted(weights=(1.0, 2.0, 3.0))),
+            AWAY_FLEET.conditions,
+            None,
+        ),
+        (replace(POLLING, asked="ahead"), AWAY_FLEET.conditions, None),
+        (replace(POLLING, interruption="resume"), AWAY_FLEET.conditions, None),
+        (replace(POLLING, interruption="keep"), AWAY_FLEET.conditions, None),
+        (replace(POLLING, idle_in_interaction=True), AWAY_FLEET.conditions, None),
+        (POLLING, replace(AWAY_FLEET.conditions, links=LINKS), None),
+        (POLLING, Conditions(links=LINKS), None),
+        (POLLING, replace(AWAY_FLEET.conditions, timeout=3.0), None),
+        (POLLING, replace(AWAY_FLEET.conditions, faults=(Fault((0,), "crash"),)), None),
+        (POLLING, Conditions(faults=(Fault((0,), "slow"),)), None),
+        (POLLING, AWAY_FLEET.conditions, Trace((np.ones(2),) * 3)),
+        (Rounds(selected=2, deadline=9.0), AWAY_FLEET.conditions, None),
     ],
 )
 def test_what_has_no_exact_law_is_refused(
-    policy: Policy, conditions: dict[str, object], law: StepLaw | None
+    policy: Policy, met: Conditions, law: StepLaw | None
 ) -> None:
-    met = replace(AWAY_FLEET.conditions, **conditions)
     fleet = replace(AWAY_FLEET, conditions=met, law=law or AWAY_FLEET.law)
     with pytest.raises(BadInput, match=r"exact law of the step count.* use weights=empirical"):
         step_weights("stochastic", "exact", (), policy, fleet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -16,11 +17,13 @@ import pytest
 from favano.methods import Context
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
+from favano.methods.weights import KnownSteps
 from favano.policies import Polling
 from favano.theory import expected_contacts, expected_counts, expected_shares
 from favano.timing import ClientSpeeds, Conditions, Geometric, Presence, WhenAway, client_speeds
 from favano.types import Floats
 from tests.effective_weights import effective_weights
+from tests.methods.bound import any_method
 from tests.theory.comings import Contact, PolledFleet, geometric, intervals_of, schedule_of
 from tests.theory.test_absence import AWAY, DAYS, HORIZON, POLLING, TICKS, coming_and_going
 
@@ -148,9 +151,13 @@ def test_the_audit_agrees_and_inverse_probabilities_undo_it(when_away: WhenAway)
     equal = method_on(fleet, reweight="deterministic", weights="given", given_weights=given)
     polled = polled_fleet(fleet, ASKED, STEPS)
     plans = [schedule_of(polled, run) for run in runs_of(fleet, ASKED, STEPS, 6)]
-    weights = np.mean([effective_weights(exact, schedule) for schedule in plans], axis=0)
+    weights = np.mean(
+        [effective_weights(any_method(exact), schedule) for schedule in plans], axis=0
+    )
     assert weights == pytest.approx(expected, abs=0.01)
-    weights = np.mean([effective_weights(equal, schedule) for schedule in plans], axis=0)
+    weights = np.mean(
+        [effective_weights(any_method(equal), schedule) for schedule in plans], axis=0
+    )
     assert weights == pytest.approx([0.5, 0.5], abs=0.1)
 
 
@@ -197,6 +204,21 @@ def test_where_the_model_ends_if_data_depend_on_who_is_there(
         late.append(np.mean(models[len(models) // 2 :]))
     assert np.mean(late) == pytest.approx(expected, abs=0.05)
     assert "it ends at 0.9 instead of 0." in PAGE
+
+
+def test_the_page_makes_weights_that_are_given() -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    names: dict[str, object] = {}
+    exec(block, names)
+    method, fleet, polling = names["method"], names["fleet"], names["polling"]
+    assert isinstance(method, Favano)
+    assert isinstance(fleet, ClientSpeeds)
+    assert isinstance(polling, Polling)
+    expected = method.bind(Context(fleet, 20, ServerClock(selected=20))).expected
+    assert isinstance(expected, KnownSteps)
+    contacts = expected_contacts(polling, fleet, 5000.0)
+    moved = contacts * expected_counts(polling, fleet)[1] / expected.mean
+    assert moved == pytest.approx(np.full(100, contacts.mean()))
 
 
 def test_the_page_has_the_errors_that_were_measured() -> None:

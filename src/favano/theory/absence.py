@@ -252,8 +252,8 @@ class _Visits:
     def _summed(self, who: Ints, chance: Floats, windows: _Windows) -> tuple[Floats, Floats]:
         rows = self._rows(who)
         asked = chance[rows.tick]
-        weight = np.bincount(rows.client, asked, minlength=len(who))
-        total = np.zeros((len(who), windows.steps))
+        weight = np.asarray(np.bincount(rows.client, asked, len(who)), dtype=np.float64)
+        total: Floats = np.zeros((len(who), windows.steps))
         client, window, mass = _jobs(rows, asked, windows.enough)
         if not len(client):
             return total, weight
@@ -262,7 +262,7 @@ class _Visits:
         shape = (len(who), len(length))
         expected = sparse.csc_array((mass, (client, place)), shape=shape)
         for part in blocks(len(length), windows.steps):
-            total += expected[:, part] @ windows.reached(length[part])
+            total += np.asarray(expected[:, part] @ windows.reached(length[part]))
         return total, weight
 
     def _rows(self, who: Ints) -> _Rows:
