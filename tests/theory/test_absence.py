@@ -291,6 +291,12 @@ def test_what_has_no_exact_law_is_refused(
         step_weights("stochastic", "exact", (), policy, fleet)
 
 
+def test_runs_with_faults_cannot_be_made_longer() -> None:
+    fleet = replace(AWAY_FLEET, conditions=Conditions(faults=(Fault((0,), "slow", value=2.0),)))
+    with pytest.raises(BadInput, match=r"^weights=monte-carlo: cannot be known from a longer run"):
+        step_weights("stochastic", "monte-carlo", (), POLLING, fleet)
+
+
 def test_faults_that_change_no_step_change_no_law() -> None:
     faults = (Fault((0,), "poison", value=-1.0), Fault((1,), "duplicate"))
     met = replace(AWAY_FLEET.conditions, faults=faults)

@@ -134,6 +134,9 @@ def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: ClientSpeeds
 
 def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
     """Of one long run, or of many runs in which clients are there at the same times."""
+    text = "cannot be known from a longer run in which faults happen once; use empirical or given"
+    known = not fleet.conditions.faults or fleet.conditions.presence is not None
+    require(known, "weights", "monte-carlo", text)
     length = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected * policy.period
     horizon, runs, asked = length, 1, np.ones(fleet.clients, dtype=bool)
     if (presence := fleet.conditions.presence) is not None:

@@ -46,6 +46,12 @@ class Case:
         return theory.setting(self.policy, fleet, self.rule, form)
 
     @property
+    def laws(self) -> dict[str, StepCount]:
+        """The law of the step count for each speed; refused where the theorem has no say."""
+        theory.check_always_there(make_fleet(self.spec, self.spec.run.seed))
+        return speed_laws(self.spec)
+
+    @property
     def policy(self) -> Polling:
         """The policy."""
         return make_context(self.spec, self.spec.run.seed).polling()
@@ -142,9 +148,8 @@ def steps_document(spec: Spec) -> Document:
 
 def alpha_document(case: Case) -> Document:
     """Both weights, a_i and b_i in three forms, and the two parts of the estimators' variances."""
-    theory.check_always_there(make_fleet(case.spec, case.spec.run.seed))
     document: Document = {}
-    for name, law in speed_laws(case.spec).items():
+    for name, law in case.laws.items():
         entry: Document = {}
         for rule in RULES:
             forms = {str(form): theory.coefficients(law, rule, form)._asdict() for form in _FORMS}

@@ -107,7 +107,7 @@ def check_conditions(policy: Policy, fleet: ClientSpeeds) -> None:
         require(good, "faults", fault.what, rule)
     if conditions.presence is None or policy.step_count != "durations":
         return
-    require(policy.selection == Uniform(), "selection", policy.selection, rule)
+    require(policy.selection == Uniform(), "selection", policy.selection.name, rule)
     require(policy.asked != "ahead", "asked", policy.asked, rule)
     require(policy.interruption == "redraw", "interruption", policy.interruption, rule)
     require(not policy.idle_in_interaction, "idle_in_interaction", True, rule)
