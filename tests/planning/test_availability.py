@@ -11,16 +11,20 @@ import pytest
 from typer.testing import CliRunner
 
 import favano.planning.planned as planning
+import favano.studies.guarantees as guarantees
 from favano.cli.app import app
+from favano.errors import BadInput
 from favano.methods import Context
 from favano.planning.audit import audit
 from favano.planning.client_weights import availability_classes, weigh_clients
 from favano.planning.plan import Plan
 from favano.planning.planned import Planned, make_fleet
+from favano.policies import Polling
 from favano.records import AuditRecord
 from favano.records.document import from_json, to_json
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
+from favano.theory import expected_contacts, expected_counts
 from favano.timing import ClientSpeeds, Conditions, Presence, client_speeds, parse_availability
 from tests.effective_weights import effective_weights
 from tests.specs import spec_of
@@ -141,3 +145,27 @@ def test_the_plan_prints_a_second_table(monkeypatch: pytest.MonkeyPatch) -> None
     share = presence.presence(0, np.arange(20), 700.0).share(700.0)
     each = [client["share_of_time_there"] for client in document["clients"]]
     assert each == pytest.approx(share.tolist())
+
+
+def test_theory_of_speeds_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_absence(spec: Spec, seed: int) -> ClientSpeeds:
+        return with_presence(make_fleet(spec, seed), shares_of_days([0.7] * 5 + [0.2] * 5))
+
+    monkeypatch.setattr(planning, "make_fleet", with_absence)
+    monkeypatch.setattr(guarantees, "make_fleet", with_absence)
+    flags = ["--clients", "10", "--selected", "2", "--local-steps", "5", "--horizon", "7001"]
+    runner = CliRunner()
+    laws = json.loads(runner.invoke(app, ["theory", "steps", *flags, "--json"]).stdout)
+    assert list(laws) == ["fast", "slow"]
+    fleet = with_absence(resolve(spec_of(clients=10, horizon=HORIZON)), 0)
+    policy = Polling(selected=2, local_steps=5)
+    contacts = expected_contacts(policy, fleet, HORIZON)
+    positive, _ = expected_counts(policy, fleet)
+    for number, law in enumerate(laws.values()):
+        those = fleet.groups == number
+        share = contacts[those] / contacts[those].sum()
+        assert law["p_positive"] == pytest.approx(share @ positive[those])
+    for command in ("alpha", "advise", "bound", "learning-rate", "complexity"):
+        refused = runner.invoke(app, ["theory", command, *flags]).exception
+        assert isinstance(refused, BadInput), command
+        assert str(refused).startswith("fleet=absence or faults: the theorem is about clients that")

@@ -74,7 +74,7 @@ def test_messages_add_up_to_the_expected_contacts(when_away: WhenAway) -> None:
     fleet = coming_and_going(DAYS, when_away, Geometric())
     positive, mean = expected_counts(POLLING, fleet)
     expected = expected_contacts(POLLING, fleet, HORIZON)
-    runs = runs_of(fleet, POLLING, TICKS, 100)
+    runs = runs_of(fleet, POLLING, TICKS, 50)
     for stochastic in (True, False):
         sums = np.zeros((len(runs), fleet.clients))
         for row, contacts in zip(sums, runs, strict=True):
@@ -150,7 +150,7 @@ def test_the_audit_agrees_and_inverse_probabilities_undo_it(when_away: WhenAway)
     given = inverse_probability(fleet)
     equal = method_on(fleet, reweight="deterministic", weights="given", given_weights=given)
     polled = polled_fleet(fleet, ASKED, STEPS)
-    plans = [schedule_of(polled, run) for run in runs_of(fleet, ASKED, STEPS, 6)]
+    plans = [schedule_of(polled, run) for run in runs_of(fleet, ASKED, STEPS, 4)]
     weights = np.mean(
         [effective_weights(any_method(exact), schedule) for schedule in plans], axis=0
     )
@@ -167,7 +167,7 @@ def test_inverse_probabilities_make_weights_equal(when_away: WhenAway) -> None:
     fleet = coming_and_going(DAYS, when_away, Geometric())
     _, mean = expected_counts(POLLING, fleet)
     given = mean * expected_shares(POLLING, fleet, HORIZON)
-    runs = runs_of(fleet, POLLING, TICKS, 100)
+    runs = runs_of(fleet, POLLING, TICKS, 50)
     moved, unweighted = np.zeros((2, len(runs), fleet.clients))
     for number, contacts in enumerate(runs):
         for contact in contacts:
@@ -198,7 +198,7 @@ def test_where_the_model_ends_if_data_depend_on_who_is_there(
         return np.asarray((end - start) / divisor[contact.client])
 
     late = []
-    for contacts in runs_of(fleet, ASKED, STEPS, 3):
+    for contacts in runs_of(fleet, ASKED, STEPS, 2):
         longer = [c._replace(tick=c.tick + STEPS * n) for n in range(8) for c in contacts]
         models = [float(server[0]) for server, _ in models_after(longer, fleet, message, 1)]
         late.append(np.mean(models[len(models) // 2 :]))
@@ -217,7 +217,7 @@ def test_the_page_makes_weights_that_are_given() -> None:
     expected = method.bind(Context(fleet, 20, ServerClock(selected=20))).expected
     assert isinstance(expected, KnownSteps)
     contacts = expected_contacts(polling, fleet, 5000.0)
-    moved = contacts * expected_counts(polling, fleet)[1] / expected.mean
+    moved = contacts * np.asarray(names["mean"]) / expected.mean
     assert moved == pytest.approx(np.full(100, contacts.mean()))
 
 
