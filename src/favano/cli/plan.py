@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 from rich.console import JustifyMethod
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
-from favano.planning.client_weights import speed_classes
+from favano.planning.client_weights import availability_classes, speed_classes
 from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
 from favano.planning.planned import bind_method, plan_seed
@@ -21,6 +22,7 @@ from favano.run.progress import duration
 from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
 from favano.specification.spec import required
+from favano.types import Ints
 
 _MANY, _TOO_MANY = 200_000, 1e10  # jobs that are planned without a word, and refused
 _SECONDS = 5e-5  # that a job takes with its share in the audit, about
@@ -57,7 +59,14 @@ def plan_command(
     if json:
         print_json(document)
         return
-    screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
+    steps = counted(plan.schedule.updates, "server step")
+    title = f"{spec.name}: {plan.time:,.0f} units of time, {steps}"
+    speeds, classes = speed_classes(plan.planned.fleet), availability_classes(plan.planned.fleet)
+    shares = None if plan.audit is None else plan.audit.speeds
+    screen.print(_table(plan, title, "speed", speeds, shares))
+    if classes[0]:
+        shares = None if plan.audit is None else plan.audit.availability
+        screen.print(_table(plan, "By availability", "there", classes, shares))
     if plan.client_vectors:
         kept = f"{counted(plan.client_vectors, 'vector')} as long as the model; none travels"
         screen.print(f"Each client keeps {kept}.", soft_wrap=True)
@@ -76,24 +85,32 @@ def plan_command(
     )
 
 
-def _by_speed(plan: Plan, title: str) -> Table:
-    schedule, fleet, audit = plan.schedule, plan.planned.fleet, plan.audit
-    table = Table(
-        title=f"{title}, {counted(schedule.updates, 'server step')}", title_justify="left"
-    )
-    names, speed = speed_classes(fleet)
-    first = "tenth" if names[0].endswith(" tenth") else "speed"
+def _table(
+    plan: Plan,
+    title: str,
+    kind: str,
+    classes: tuple[Sequence[str], Ints],
+    shares: Sequence[SpeedShare] | None,
+) -> Table:
+    schedule, fleet, (names, number) = plan.schedule, plan.planned.fleet, classes
+    table = Table(title=title, title_justify="left")
+    first, presence = "tenth" if names[0].endswith(" tenth") else kind, fleet.conditions.presence
+    there = None  # how much of the time, where the names do not say so
+    if presence is not None and first != kind == "there":
+        there = presence.share(presence.horizon)
     answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
-    for name in (first, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
+    more = [] if there is None else [kind]
+    for name in (first, *more, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
         side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
     for group, name in enumerate(names):
-        those, members = (speed == group)[client], int((speed == group).sum())
+        those, members = (number == group)[client], int((number == group).sum())
         contacts = max(1, int(those.sum()))
-        share = None if audit is None else audit.speeds[group]
+        share = None if shares is None else shares[group]
         table.add_row(
-            name.removesuffix(" tenth"),
+            name.removesuffix(" tenth").removesuffix(" available"),
+            *([] if there is None else [f"{there[number == group].mean():.1%}"]),
             f"{members:,}",
             f"{those.sum():,}" if answers == "answers" else f"{those.mean():.1%}",
             f"{steps[those].sum() / contacts:.2f}",

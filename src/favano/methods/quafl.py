@@ -71,4 +71,5 @@ class Quafl(Method[ModelState]):
         from favano.theory import expected_counts  # SciPy comes with it
 
         steps = expected_counts(self.policy(), self.context.fleet)[1]
-        return np.asarray(factor * steps.min() / steps[client])
+        fewest = np.nanmin(steps)  # NaN: clients that are never asked
+        return np.asarray(factor * fewest / np.nan_to_num(steps, nan=fewest)[client])

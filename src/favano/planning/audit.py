@@ -10,7 +10,7 @@ import numpy as np
 
 from favano import theory
 from favano.engine.audit import stretch_weights
-from favano.planning.client_weights import ClientWeights, speed_classes
+from favano.planning.client_weights import ClientWeights, availability_classes, speed_classes
 from favano.planning.planned import Planned
 from favano.policies import Uniform
 from favano.records import AuditRecord, SpeedShare
@@ -23,22 +23,25 @@ from favano.types import Ints
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     """Effective weights, the share of each speed (or tenth of speeds), and a verdict.
 
+    Where clients come and go, also the shares of clients that are there as often.
     Weights are exact for this schedule and local rule if all gradients have equal length. Intervals
     are for the mean share over all schedules; the share of another seed may lie further out. The
     list of weights is empty unless every client has a weight of its own.
     """
-    method, schedule, fleet = planned.method, planned.schedule, planned.fleet
-    names, group = speed_classes(fleet)
-    local, omitted = planned.local_steps, left_out(planned.spec)
-    final, late, stretches = weights.by(group)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = stretch_weights(method, schedule, group, stretches, local)
-    updates = _answers(schedule, group, stretches)
-    by_speed = theory.shares(final, moved, np.bincount(group), names, late, updates=updates)
+    schedule, fleet = planned.schedule, planned.fleet
+    omitted = left_out(planned.spec)
+    classes = [speed_classes(fleet)]
+    if fleet.conditions.presence is not None:
+        classes.append(availability_classes(fleet))
+    by_speed, *others = _shares(planned, weights, classes)
+    by_availability = others[0] if others else []
     return AuditRecord(
         seed=planned.seed,
         verdict="; ".join(
-            [_sentence(by_speed, schedule, fleet.clients, omitted), *_selection_bias(planned)]
+            [
+                _sentence(by_speed, by_availability, schedule, fleet.clients, omitted),
+                *_selection_bias(planned),
+            ]
         ),
         confidence=theory.CONFIDENCE,
         fair=1 / fleet.clients,
@@ -46,7 +49,27 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
         mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
         weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=omitted,
+        availability=tuple(SpeedShare(**asdict(share)) for share in by_availability),
     )
+
+
+def _shares(
+    planned: Planned, weights: ClientWeights, classes: Sequence[tuple[Sequence[str], Ints]]
+) -> list[list[theory.ShareEstimate]]:
+    """The shares of clients that are classed in several ways; the schedule is gone through once."""
+    edges = np.cumsum([0, *(len(names) for names, _ in classes)]).tolist()
+    places = [group + edge for edge, (_, group) in zip(edges, classes, strict=False)]
+    stretches, schedule = weights.of_cells.stretches, planned.schedule
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = stretch_weights(
+            planned.method, schedule, np.stack(places, axis=1), stretches, planned.local_steps
+        )
+    shares = []
+    for edge, (names, group) in zip(edges, classes, strict=False):
+        final, late, _ = weights.by(group)
+        own, updates = moved[:, edge : edge + len(names)], _answers(schedule, group, stretches)
+        shares.append(theory.shares(final, own, np.bincount(group), names, late, updates=updates))
+    return shares
 
 
 def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
@@ -104,6 +127,7 @@ def _adds_up(optimiser: Optimiser) -> bool:
 
 def _sentence(
     by_speed: Sequence[theory.ShareEstimate],
+    by_availability: Sequence[theory.ShareEstimate],
     schedule: Schedule,
     clients: int,
     omitted: Sequence[str],
@@ -121,6 +145,8 @@ def _sentence(
     # Most are silent in a short run; in one with an update per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
     parts = [theory.verdict(by_speed, enough=enough)]
+    if enough and any(share.favoured or share.slighted for share in by_availability):
+        parts.append(f"by availability, it {theory.verdict(by_availability)}")
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

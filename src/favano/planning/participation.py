@@ -92,6 +92,8 @@ def describe(
     mean_steps = np.bincount(client, steps, minlength=fleet.clients) * share
     staleness = np.bincount(client, schedule.staleness, minlength=fleet.clients) * share
     none = np.bincount(client, steps == 0, minlength=fleet.clients)
+    presence = fleet.conditions.presence
+    there = None if presence is None else presence.share(presence.horizon)
     return [
         {
             "client": i,
@@ -102,6 +104,7 @@ def describe(
             "zero_steps": int(none[i]),
             "mean_staleness": float(staleness[i]),
             "effective_weight": None if weight is None else float(weight[i]),
+            **({} if there is None else {"share_of_time_there": float(there[i])}),
         }
         for i in range(fleet.clients)
     ]

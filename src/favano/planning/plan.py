@@ -14,7 +14,7 @@ from favano.planning.planned import Planned
 from favano.records import AuditRecord
 from favano.schedule import Schedule, save_schedule
 
-_SAID = ("verdict", "confidence", "fair", "speeds", "left_out")
+_SAID = ("verdict", "confidence", "fair", "speeds", "availability", "left_out")
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,10 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
 
 @dataclass(frozen=True)
 class SpeedShare:
-    """The share in the server model of all clients of one speed; all shares sum to one."""
+    """The share in the server model of all clients of one speed; all shares sum to one.
+
+    Also that of all clients that are there as often.
+    """
 
     name: str
     clients: int
@@ -114,6 +117,8 @@ class AuditRecord:
     mean_step_time: tuple[Number, ...]  # simulated, in units of time
     weight: tuple[Number, ...]  # effective weight in the final server model
     left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
+    # By how often clients are there; empty: they always are.
+    availability: tuple[SpeedShare, ...] = omitted(())
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,25 @@ class Presence:
     first: Ints  # (n + 1,) where each client's intervals begin
     begin: Floats  # (m,)
     end: Floats  # (m,)
+    until: float | None = None  # the horizon up to which it is known; None: the last end
+
+    @property
+    def horizon(self) -> float:
+        """The time up to which this is known."""
+        return float(self.end.max(initial=0.0)) if self.until is None else self.until
 
     @property
     def clients(self) -> int:
         """Number of clients n."""
         return len(self.first) - 1
+
+    @cached_property
+    def alike(self) -> Ints:
+        """Number of each client's intervals, (n,); clients that are there together share it."""
+        number: dict[bytes, int] = {}
+        both = np.stack([self.begin, self.end], axis=1)
+        rows = (row.tobytes() for row in np.split(both, self.first[1:-1]))
+        return np.array([number.setdefault(row, len(number)) for row in rows])
 
     def at(self, client: Ints, time: Floats | float) -> Mask:
         """Whether these clients are there at these times, broadcast."""
@@ -253,7 +267,7 @@ def _presence(clients: int, owner: Ints, intervals: Floats, horizon: float) -> P
     apart = (owner[1:] != owner[:-1]) | (begin[1:] > end[:-1])
     starts, stops = np.append([True], apart)[: len(owner)], np.append(apart, [True])[: len(owner)]
     first = np.searchsorted(owner[starts], np.arange(clients + 1))
-    return Presence(first, begin[starts], end[stops])
+    return Presence(first, begin[starts], end[stops], horizon)
 
 
 def read_availability(path: Path, length: float = inf) -> Recorded:
