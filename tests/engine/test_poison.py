@@ -23,7 +23,6 @@ from favano.timing import Deterministic, client_speeds
 from favano.training import one_thread
 from favano.types import Ints
 from tests.engine.networks import (
-    CLIENTS,
     Problem,
     check_on_stacks,
     same,
@@ -143,4 +142,3 @@ def test_scales_of_one_are_no_poison() -> None:
     assert quiet.aggregator().linear
     assert not scaled(Problem("favano", 1), 2.0).aggregator().linear
     same(quiet.alone, case.alone)
-    assert CLIENTS == len(np.unique(quiet.schedule.client))

@@ -491,7 +491,7 @@ def test_energy_of_a_synchronous_run_by_hand() -> None:
         recorder.observe(event)
     rows = recorder.rows()
     message = 0.75 * aggregator.message_bits / 8
-    assert [row.energy for row in rows][0] == pytest.approx(message)
+    assert rows[0].energy == pytest.approx(message)
     ended = {row.time: row.energy for row in rows}
     assert ended[15.0] == pytest.approx(2 * 7.0 + 3 * message)  # the second models are sent
     assert ended[26.0] == pytest.approx(2 * 2 * 7.0 + 4 * message)

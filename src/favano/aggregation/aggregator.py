@@ -29,7 +29,6 @@ from favano.methods.arrays import numbers
 from favano.methods.method import Expected, S
 from favano.preflight.method import check_shape
 from favano.schedule import Schedule, Timeline, VirtualClock
-from favano.screening import finite_rows
 from favano.training import Layout, Work, to_device
 from favano.types import Floats, Ints, Mask, NonFinite, Stack, Vector
 
@@ -303,7 +302,8 @@ class Aggregator(Generic[S]):
         """Which of these client updates are finite, given which of their end models are."""
         if not self.poisons:
             return finite
-        return finite & np.array(finite_rows(self.sent(jobs, start, end)), np.bool_)
+        rows = self.sent(jobs, start, end).isfinite().all(dim=1)
+        return finite & rows.numpy(force=True)
 
     def transformed(self, received: Received) -> Received:
         """The same after the transforms of client deltas."""

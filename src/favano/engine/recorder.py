@@ -14,6 +14,7 @@ from torch import Tensor
 from favano.aggregation.aggregator import Aggregator
 from favano.aggregation.link import first_versions
 from favano.engine.model_digests import ModelDigests
+from favano.engine.outcomes import uploads_of
 from favano.engine.server_version import NOTHING, ClientModelView, Measurement, ServerVersion
 from favano.errors import require
 from favano.methods.method import S
@@ -78,7 +79,7 @@ def count_work(plan: Schedule, times: Floats) -> Counters:
         for event, amount in (
             (plan.finish, plan.steps),
             (used_at, plan.steps),
-            (plan.finish, _uploads(plan)),
+            (plan.finish, uploads_of(plan)),
             (plan.begin, np.ones_like(plan.client)),
             (plan.begin, _first_downloads(plan).astype(np.int64)),
         )
@@ -95,24 +96,9 @@ def joules(plan: Schedule, energy: Energy, size: MessageSize, times: Floats) -> 
     order = np.lexsort((plan.begin, plan.first_step, plan.client))
     step, byte = energy.per_step[plan.client], energy.per_byte[plan.client]
     down = np.where(_first_downloads(plan), size.first, size.later) / 8 * byte
-    ended = plan.steps * step + _uploads(plan) * (size.later / 8) * byte
+    ended = plan.steps * step + uploads_of(plan) * (size.later / 8) * byte
     spent = _up_to(plan.finish[order], ended[order], times)
     return spent + _up_to(plan.begin[order], down[order], times)
-
-
-def _uploads(plan: Schedule) -> Ints:
-    """(J,) how often the update of each job was sent.
-
-    Unless the schedule says so, it was sent once, whether it is used or not, and never if the
-    client was stopped: then it ends, unused, with the update after its start version or without a
-    step.
-    """
-    if plan.uploads is not None:
-        return plan.uploads
-    used = np.arange(len(plan.client)) < plan.jobs
-    following = np.append(plan.time, np.inf)[np.minimum(plan.start_version + 1, plan.updates)]
-    in_part = (plan.steps < plan.most_steps) & (plan.finish == following)
-    return (used | ~(in_part | (plan.steps == 0))).astype(np.int64)
 
 
 def _first_downloads(plan: Schedule) -> Mask:
