@@ -82,6 +82,7 @@ def test_jobs_by_hand() -> None:
     chart = job_chart(schedule, client_speeds(np.array([4.0, 3.0])), 20.0)
     assert chart is not None
     assert (chart.begin, chart.end, chart.horizon) == (0.0, 20.0, 20.0)
+    assert chart.at_work == 2
     assert chart.client == (1, 0)  # the fast one first
     assert chart.speed == (0, 1)
     assert chart.row == (1, 0, 1, 0)

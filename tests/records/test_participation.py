@@ -39,7 +39,7 @@ CHARTS = replace(
         available=(1.0, 0.25), digits=("999", "940"),
     ),
     jobs=JobChart(
-        begin=0.0, end=20.0, horizon=30.0, client=(1, 0), speed=(0, 1), row=(0, 1, 0),
+        begin=0.0, end=20.0, horizon=30.0, at_work=2, client=(1, 0), speed=(0, 1), row=(0, 1, 0),
         start=(0.0, 0.0, 8.0), finish=(7.5, 20.0, 20.0), steps=(3, 1, 2), outcome=(0, 3, 2),
         used_by=(1, 0, 0), server_steps=(8.0,), server_steps_made=1,
     ),

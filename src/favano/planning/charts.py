@@ -67,6 +67,7 @@ def job_chart(schedule: Schedule, fleet: ClientSpeeds, horizon: float) -> JobCha
         begin=0.0,
         end=end,
         horizon=horizon,
+        at_work=len(at_work),
         client=tuple(shown.tolist()),
         speed=tuple(speed_thirds(fleet)[1][shown].tolist()),
         row=tuple(place[schedule.client[jobs]].tolist()),

@@ -85,7 +85,8 @@ class JobChart:
     begin: float  # of the window
     end: float
     horizon: float
-    client: tuple[int, ...]  # those shown, fast ones first
+    at_work: int  # clients with jobs
+    client: tuple[int, ...]  # some of them, fast ones first
     speed: tuple[int, ...]  # of each, index in `Participation.speeds`
     row: tuple[int, ...]  # index in `client`
     start: tuple[float, ...]
