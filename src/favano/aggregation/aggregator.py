@@ -303,7 +303,8 @@ class Aggregator(Generic[S]):
         if not self.poisons:
             return finite
         rows = self.sent(jobs, start, end).isfinite().all(dim=1)
-        return finite & rows.numpy(force=True)
+        both: Mask = finite & rows.numpy(force=True)
+        return both
 
     def transformed(self, received: Received) -> Received:
         """The same after the transforms of client deltas."""

@@ -28,7 +28,7 @@ def uploads_of(plan: Schedule) -> Ints:
     used = np.arange(len(plan.client)) < plan.jobs
     following = np.append(plan.time, np.inf)[np.minimum(plan.start_version + 1, plan.updates)]
     in_part = (plan.steps < plan.most_steps) & (plan.finish == following)
-    return (used | ~(in_part | (plan.steps == 0))).astype(np.int64)
+    return np.asarray(used | ~(in_part | (plan.steps == 0)), np.int64)
 
 
 def outcomes(plan: Schedule, horizon: float) -> Ints:

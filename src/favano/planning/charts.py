@@ -44,7 +44,8 @@ def _mean_share(presence: Presence, edges: Floats) -> Floats:
     at = np.concatenate([[0.0], time, edges[-1:]])
     count = np.concatenate([[0], np.cumsum(np.where(comes, 1, -1))])
     total = np.concatenate([[0.0], np.cumsum(count * np.diff(at))])  # linear between changes
-    return np.diff(np.interp(edges, at, total)) / np.diff(edges) / presence.clients
+    there = np.diff(np.interp(edges, at, total)) / np.diff(edges)
+    return np.asarray(there / presence.clients)
 
 
 def job_chart(schedule: Schedule, fleet: ClientSpeeds, horizon: float) -> JobChart | None:
