@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from favano.aggregation import Aggregator
+from favano.aggregation.snapshot import beginning_digest
 from favano.engine import Engine, PlainLoop
 from favano.methods import our_methods
 from favano.methods.fedavg import FedAvg
@@ -142,3 +143,14 @@ def test_scales_of_one_are_no_poison() -> None:
     assert quiet.aggregator().linear
     assert not scaled(Problem("favano", 1), 2.0).aggregator().linear
     same(quiet.alone, case.alone)
+
+
+def test_a_snapshot_is_not_taken_over_by_a_run_with_other_poison() -> None:
+    """What was poisoned before it is a part of how a run began."""
+    case = Problem("fedavg", 6)
+    plain = beginning_digest(case.aggregator().timeline, np.ones(len(case.schedule.client)), 2)
+    digests = {plain}
+    for scale in (2.0, 3.0):
+        run = scaled(Problem("fedavg", 6), scale).aggregator()
+        digests.add(beginning_digest(run.timeline, np.ones(len(case.schedule.client)), 2))
+    assert len(digests) == 3
