@@ -136,7 +136,7 @@ def test_configuration_and_flags(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("plan", "run.toml", "--horizon", "900", "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
-    assert set(document) == {"clients", "server_steps", "time", "audit"}
+    assert set(document) == {"clients", "server_steps", "time", "absence", "audit"}
     first = document["clients"][0]
     assert {"client", "speed", "contacts", "mean_steps", "zero_steps", "mean_staleness"} < set(
         first

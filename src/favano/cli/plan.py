@@ -10,6 +10,7 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
+from favano.planning.absence import Absence
 from favano.planning.client_weights import availability_classes, speed_classes
 from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
@@ -67,6 +68,8 @@ def plan_command(
     if classes[0]:
         shares = None if plan.audit is None else plan.audit.availability
         screen.print(_table(plan, "By availability", "there", classes, shares))
+    if plan.absence is not None:
+        screen.print(absence_line(plan.absence), soft_wrap=True)
     if plan.client_vectors:
         kept = f"{counted(plan.client_vectors, 'vector')} as long as the model; none travels"
         screen.print(f"Each client keeps {kept}.", soft_wrap=True)
@@ -83,6 +86,27 @@ def plan_command(
         "the share in a single seed may be outside.",
         soft_wrap=True,
     )
+
+
+def absence_line(met: Absence) -> str:
+    """What absence and faults do, in one line."""
+    parts = []
+    if met.mean_availability < 1:
+        middle = f"median {met.median_availability:.1%}"
+        parts.append(f"Clients are there for {met.mean_availability:.1%} of the time ({middle}).")
+    if met.lost_jobs:
+        steps = counted(met.wasted_steps, "local step")
+        who = counted(met.losing_clients, "client")
+        parts.append(f"Lost: {counted(met.lost_jobs, 'job')} of {who}, with {steps}.")
+    else:
+        parts.append("No job is lost.")
+    if met.late_updates or met.duplicate_updates:
+        late, twice = f"{met.late_updates:,} late", f"{met.duplicate_updates:,} duplicate"
+        parts.append(f"Client updates: {late}, {twice}.")
+    if met.faults:
+        kinds = ", ".join(f"{what} {number:,}" for what, number in met.faults.items())
+        parts.append(f"Faults: {kinds}.")
+    return " ".join(parts)
 
 
 def _table(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from favano.errors import BadInput
+from favano.planning.charts import availability_chart, job_chart, rounded
 from favano.planning.client_weights import ClientWeights, speed_classes, speed_thirds
 from favano.planning.planned import Planned
 from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
+from favano.specification.spec import required
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
@@ -17,10 +21,17 @@ _BINS = 60
 
 def participation_of(planned: Planned) -> Participation | None:
     """Who trains the model of a seed; None if clients have no weights."""
+    schedule, fleet = planned.schedule, planned.fleet
     try:
-        return participation(planned.weights, planned.schedule, planned.fleet, planned.seed)
+        record = participation(planned.weights, schedule, fleet, planned.seed)
     except BadInput:
         return None
+    presence, horizon = fleet.conditions.presence, required(planned.spec.run.horizon)
+    return replace(
+        record,
+        availability=None if presence is None else availability_chart(presence, horizon),
+        jobs=job_chart(schedule, fleet, horizon),
+    )
 
 
 def participation(
@@ -53,8 +64,8 @@ def participation(
             speed=tuple(speed[shown].tolist()),
             contacts=tuple(contacts[shown].tolist()),
             steps=tuple(made[shown].tolist()),
-            staleness=_rounded(late[shown]),
-            weight=_rounded(weights.each),
+            staleness=rounded(late[shown]),
+            weight=rounded(weights.each),
         ),
         staleness=_histogram(staleness, speed[client], len(names)),
     )
@@ -73,11 +84,6 @@ def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
         median=float(np.median(staleness)) if jobs else 0.0,
         most=most,
     )
-
-
-def _rounded(values: Floats) -> tuple[float, ...]:
-    """Six significant digits, enough for a figure."""
-    return tuple(float(f"{value:.6g}") for value in values)
 
 
 def describe(

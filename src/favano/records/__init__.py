@@ -39,6 +39,9 @@ from favano.records.metric import Best as Best
 from favano.records.metric import MetricRecord as MetricRecord
 from favano.records.metric import leading as leading
 from favano.records.metric import undescribed as undescribed
+from favano.records.participation import OUTCOMES as OUTCOMES
+from favano.records.participation import AvailabilityChart as AvailabilityChart
+from favano.records.participation import JobChart as JobChart
 from favano.records.participation import Participation as Participation
 from favano.records.participation import participation_from_json as participation_from_json
 from favano.records.participation import participation_to_json as participation_to_json

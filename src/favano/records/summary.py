@@ -46,6 +46,7 @@ class RunRecord:
     local_steps: int
     bits_up: int
     bits_down: int
+    energy: float | None = omitted(None)  # joules of all clients; None: it is not counted
     wall_seconds: Number = nan  # from the first to the last update
     mean_model: Mapping[str, Number] = spread(MEAN_MODEL)  # its metrics and its loss
     refused_updates: int = 0  # because of NaN or infinity
@@ -86,6 +87,7 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
         local_steps=row.local_steps,
         bits_up=row.bits_up,
         bits_down=row.bits_down,
+        energy=row.energy,
         mean_model=dict.fromkeys([*row.metrics, LOSS.name], nan),
     )
 

@@ -15,7 +15,8 @@ from favano.errors import BadInput, require
 from favano.records.folder import replace_together
 from favano.report.caveats import caveats, digest_sentences
 from favano.report.client_scores import CLIENT_SCORES_LINK, client_scores
-from favano.report.curves import Measure, measures
+from favano.report.client_times import CLIENT_TIMES_LINK, client_times
+from favano.report.curves import Measure, has_energy, measures
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
@@ -27,7 +28,11 @@ from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
-_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "page.js")
+_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "times.js", "page.js")
+_ENERGY_AXIS = (
+    '<label><input type="radio" name="axis" value="energy" autocomplete="off">'
+    "<span>energy</span></label>\n"
+)
 DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 
 
@@ -74,6 +79,9 @@ def render(results: Sequence[ReportedResult], title: str) -> str:
         served_link=CLIENT_SCORES_LINK
         if any(result.client_scores for result in everything)
         else "",
+        times=(times := client_times(settings)),
+        times_link=CLIENT_TIMES_LINK if times else "",
+        energy_axis=_ENERGY_AXIS if any(map(has_energy, everything)) else "",
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),

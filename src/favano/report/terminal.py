@@ -87,7 +87,10 @@ def _fitting(
         if _longest([_METHOD, *names]) + sum(widths.values()) <= width:
             break
     for key in _spared(results[0]):
-        if _longest([_METHOD, *names]) + sum(widths[column] for column in shown) > width:
+        if (
+            key in shown
+            and _longest([_METHOD, *names]) + sum(widths[column] for column in shown) > width
+        ):
             shown.remove(key)
     return names, shown
 
@@ -96,7 +99,7 @@ def _spared(result: ReportedResult) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
     others = [metric.name for metric in reversed(result.metrics) if metric != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
-    return ["gigabits", *loss, *others, "local_steps", "server_steps"]
+    return ["energy", "gigabits", *loss, *others, "local_steps", "server_steps"]
 
 
 def _name(result: ReportedResult) -> str:

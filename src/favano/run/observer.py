@@ -35,7 +35,7 @@ class ObserverFailed(RuntimeError):
 
 def wants_to_stop(observer: Observer, method: str, row: Row) -> bool:
     """Tell an observer of an evaluation; whether it ends the run."""
-    cells = {name: row.cell(name) for name in columns(row.metrics)}
+    cells = {name: row.cell(name) for name in columns(row)}
     try:
         answer = observer({"method": method, **cells})
         rule = "need None, or favano.STOP to end the run, as the answer"

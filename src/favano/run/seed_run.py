@@ -107,6 +107,7 @@ class SeedRun:
             live,
             tuple(metric.name for metric in result.metrics),
             self._history_start(),
+            planned.fleet.energy,
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
