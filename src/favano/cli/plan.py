@@ -77,7 +77,9 @@ def _by_speed(plan: Plan, title: str) -> Table:
     names, speed = speed_classes(fleet)
     first = "tenth" if names[0].endswith(" tenth") else "speed"
     answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
-    for name in (first, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
+    due = plan.planned.fair
+    fair = "fair" if due is None else "samples"
+    for name in (first, "clients", answers, "steps", "no step", "delay", "weight", fair):
         side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
@@ -93,7 +95,7 @@ def _by_speed(plan: Plan, title: str) -> Table:
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
             DASH if share is None else _interval(share),
-            f"{members / fleet.clients:.1%}",
+            f"{members / fleet.clients if due is None else due[speed == group].sum():.1%}",
         )
     return table
 

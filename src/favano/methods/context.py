@@ -97,6 +97,14 @@ class Context:
         return self._shares[by_samples]
 
     @cached_property
+    def relative_sizes(self) -> Floats:
+        """Samples of each client over their mean, n p_i, (n,).
+
+        With this weight a client update counts by its samples, and all of them on average as one.
+        """
+        return self.samples / self.samples.mean()
+
+    @cached_property
     def _alike(self) -> Floats:
         return np.ones(self.clients)
 

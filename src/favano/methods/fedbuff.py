@@ -24,7 +24,8 @@ class FedBuff(Method[ModelState]):
         w <- w - eta_g (1/Z) sum_{j <= Z} sigma(tau_j) (w_start_j - w_end_j)
 
     Papers and code run the buffer in four ways, `buffer_mode`; the first is that of the FedBuff
-    paper. In the last one the first Z to finish count.
+    paper. In the last one the first Z to finish count. With `sample_weights` sigma is times n p_i,
+    with p_i the client's share of all samples.
 
     Limitations: fast clients fill the buffer, so they train the model; with data that are not
     IID it forgets what slow clients hold. The server step must suit the mode.
@@ -58,6 +59,7 @@ class FedBuff(Method[ModelState]):
     rate_scale: Literal["none", "buffer"] = option(
         "none", "buffer: learning rate times Z/n, as in QuAFL's simulator"
     )
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def check(self) -> None:
         mode = self.buffer_mode
@@ -84,8 +86,10 @@ class FedBuff(Method[ModelState]):
         )
 
     def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
-        weight = column(parse_staleness(self.staleness)(updates.staleness), updates.end)
-        delta = (weight * (updates.start - updates.end)).mean(0)
+        weight = parse_staleness(self.staleness)(updates.staleness)
+        if self.sample_weights:
+            weight = weight * self.context.relative_sizes[updates.client]
+        delta = (column(weight, updates.end) * (updates.start - updates.end)).mean(0)
         return ModelState(state.model - self.server_learning_rate * delta)
 
     def rates(self, schedule: Schedule) -> Floats:

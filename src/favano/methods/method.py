@@ -122,6 +122,7 @@ class Method(Options, ABC, Generic[S]):
     plot_style: ClassVar[int | None] = None  # number of its colour and marker
     any_policy: ClassVar[bool] = False  # whether a run may name another policy than its own
     policy_options: ClassVar[tuple[str, ...]] = ()  # those that only its own policy reads
+    meaningless: ClassVar[Mapping[str, str]] = MappingProxyType({})  # options of others, and why
 
     label: str = field(default="", kw_only=True)  # its name in one comparison
 

@@ -87,6 +87,10 @@ def as_method(given: AMethod) -> AnyMethod:
 
 def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) -> BadInput:
     """The refusal of an option that none of these methods has."""
+    kinds = list(kinds)
+    for kind in kinds:
+        if why := kind.meaningless.get(key):
+            return BadInput(key, value, f"has no meaning with {kind.name}: {why}; remove it")
     owners = [name for name, kind in all_methods().items() if key in options_of(kind)]
     names = ", ".join(kind.name for kind in kinds)
     if owners:

@@ -19,34 +19,55 @@ from favano.specification.spec import Spec
 from favano.training.optimisers import Optimiser
 from favano.types import Ints
 
+_HALVES = ("half with fewer samples", "half with more samples")
+_OF_SAMPLES = "their share of all samples is"
+
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     """Effective weights, the share of each speed (or tenth of speeds), and a verdict.
 
     Weights are exact for this schedule and local rule if all gradients have equal length. Intervals
     are for the mean share over all schedules; the share of another seed may lie further out. The
-    list of weights is empty unless every client has a weight of its own.
+    list of weights is empty unless every client has a weight of its own. Where samples count, the
+    fair share of clients is that of their samples, and the half of them that has fewer samples
+    than the other is audited, too, if every client has a weight of its own.
     """
-    method, schedule, fleet = planned.method, planned.schedule, planned.fleet
+    fleet, fair, omitted = planned.fleet, planned.fair, left_out(planned.spec)
     names, group = speed_classes(fleet)
-    local, omitted = planned.local_steps, left_out(planned.spec)
-    final, late, stretches = weights.by(group)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = stretch_weights(method, schedule, group, stretches, local)
-    updates = _answers(schedule, group, stretches)
-    by_speed = theory.shares(final, moved, np.bincount(group), names, late, updates=updates)
+    by_speed = _estimates(planned, weights, group, names)
+    by_size: list[theory.ShareEstimate] = []
+    if fair is not None and weights.complete and fair.min() < fair.max():
+        rank = np.argsort(np.argsort(fair, kind="stable"), kind="stable")
+        by_size = _estimates(planned, weights, 2 * rank // fleet.clients, _HALVES)
+    sentence = _sentence(by_speed, planned, omitted)
+    if by_size and planned.schedule.jobs:
+        sentence += f"; by size it {theory.verdict(by_size, fair_is=_OF_SAMPLES)}"
     return AuditRecord(
         seed=planned.seed,
-        verdict="; ".join(
-            [_sentence(by_speed, schedule, fleet.clients, omitted), *_selection_bias(planned)]
-        ),
+        verdict="; ".join([sentence, *_selection_bias(planned)]),
         confidence=theory.CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in by_speed),
         mean_step_time=tuple(fleet.mean.tolist()) if weights.complete else (),
         weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=omitted,
+        sizes=tuple(SpeedShare(**asdict(share)) for share in by_size),
+        fair_weight=tuple(fair.tolist()) if fair is not None and weights.complete else (),
     )
+
+
+def _estimates(
+    planned: Planned, weights: ClientWeights, group: Ints, names: Sequence[str]
+) -> list[theory.ShareEstimate]:
+    """The shares of groups of clients, (n,), in the final model, beside what is fair."""
+    method, schedule = planned.method, planned.schedule
+    final, late, stretches = weights.by(group)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = stretch_weights(method, schedule, group, stretches, planned.local_steps)
+    updates = _answers(schedule, group, stretches)
+    fair = None if planned.fair is None else np.bincount(group, planned.fair)
+    about = final, moved, np.bincount(group), names, late
+    return theory.shares(*about, updates=updates, fair=fair)
 
 
 def _answers(schedule: Schedule, group: Ints, stretches: Ints) -> Ints:
@@ -103,12 +124,10 @@ def _adds_up(optimiser: Optimiser) -> bool:
 
 
 def _sentence(
-    by_speed: Sequence[theory.ShareEstimate],
-    schedule: Schedule,
-    clients: int,
-    omitted: Sequence[str],
+    by_speed: Sequence[theory.ShareEstimate], planned: Planned, omitted: Sequence[str]
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
+    schedule, clients = planned.schedule, planned.fleet.clients
     if not schedule.updates:
         return "made no update"
     if not schedule.jobs:
@@ -120,7 +139,8 @@ def _sentence(
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     # Most are silent in a short run; in one with an update per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
-    parts = [theory.verdict(by_speed, enough=enough)]
+    fair_is = "fair is" if planned.fair is None else _OF_SAMPLES
+    parts = [theory.verdict(by_speed, enough=enough, fair_is=fair_is)]
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

@@ -18,15 +18,24 @@ _BINS = 60
 def participation_of(planned: Planned) -> Participation | None:
     """Who trains the model of a seed; None if clients have no weights."""
     try:
-        return participation(planned.weights, planned.schedule, planned.fleet, planned.seed)
+        about = planned.weights, planned.schedule, planned.fleet, planned.seed
+        return participation(*about, fair=planned.fair)
     except BadInput:
         return None
 
 
 def participation(
-    weights: ClientWeights, schedule: Schedule, fleet: ClientSpeeds, seed: int
+    weights: ClientWeights,
+    schedule: Schedule,
+    fleet: ClientSpeeds,
+    seed: int,
+    *,
+    fair: Floats | None = None,
 ) -> Participation:
-    """Contacts, steps, staleness and effective weight of each client and of each speed."""
+    """Contacts, steps, staleness and effective weight of each client and of each speed.
+
+    `fair` are the targets of the weights, (n,), if they are not 1/n.
+    """
     names, speed = speed_thirds(fleet)
     clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
@@ -45,6 +54,7 @@ def participation(
                 contacts=int(contacts[speed == number].sum()),
                 steps=int(made[speed == number].sum()),
                 weight=float(by_speed[number]),
+                fair=None if fair is None else float(f"{fair[speed == number].sum():.6g}"),
             )
             for number, name in enumerate(names)
         ),
@@ -55,6 +65,7 @@ def participation(
             steps=tuple(made[shown].tolist()),
             staleness=_rounded(late[shown]),
             weight=_rounded(weights.each),
+            fair=() if fair is None else _rounded(fair[shown]),
         ),
         staleness=_histogram(staleness, speed[client], len(names)),
     )
@@ -81,9 +92,12 @@ def _rounded(values: Floats) -> tuple[float, ...]:
 
 
 def describe(
-    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None
+    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None, fair: Floats | None = None
 ) -> list[dict[str, object]]:
-    """One entry per client; its effective weight is None without weights."""
+    """One entry per client; its effective weight is None without weights.
+
+    With `fair`, the targets of the weights, (n,), each entry has its own.
+    """
     names, group = speed_classes(fleet)
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
@@ -102,6 +116,7 @@ def describe(
             "zero_steps": int(none[i]),
             "mean_staleness": float(staleness[i]),
             "effective_weight": None if weight is None else float(weight[i]),
+            **({} if fair is None else {"fair_weight": float(fair[i])}),
         }
         for i in range(fleet.clients)
     ]

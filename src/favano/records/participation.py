@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from favano.records.document import Number, from_json, to_json
+from favano.records.document import Number, from_json, omitted, to_json
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Speed:
     contacts: int  # jobs used by the server
     steps: int  # local steps in them
     weight: Number  # share in the final server model
+    fair: Number | None = omitted(None)  # share of all samples, where these count; None: 1/n each
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ class Listed:
     steps: tuple[int, ...]
     staleness: tuple[float, ...]  # mean over the client's jobs, in server steps
     weight: tuple[Number, ...]  # share in the final server model
+    fair: tuple[Number, ...] = omitted(())  # share of all samples, where these count
 
     def __post_init__(self) -> None:
         columns = (self.speed, self.contacts, self.steps, self.staleness, self.weight)
+        columns += (self.fair,) if self.fair else ()
         if any(len(column) != len(self.client) for column in columns):
             raise ValueError("the columns of clients differ in length")
 

@@ -104,8 +104,8 @@ class Keys(TypedDict, total=False):
     weights: Literal["exact", "empirical", "monte-carlo", "given", "measured"]
     given_weights: Sequence[float]
     rate_scale: Literal["none", "selected", "buffer"]
-    server_learning_rate: float
     sample_weights: bool
+    server_learning_rate: float
     client_averaging: bool
     server_averaging: bool
     dampening: bool
