@@ -22,7 +22,7 @@ class Speed:
     contacts: int  # jobs used by the server
     steps: int  # local steps in them
     weight: Number  # share in the final server model
-    fair: Number | None = omitted(None)  # share of all samples, where these count; None: 1/n each
+    fair: Number | None = omitted(None)  # noqa: RUF009 - its share of samples, where these count
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Shares of groups of clients in the model, with their uncertainty, and a verdict.
 
-A client's fair share is 1/n, or its share of all samples where these count. The share that a method gives it depends on the draws of the schedule;
-how much the share of a group varies between stretches of the schedule gives its uncertainty.
+A client's fair share is 1/n, or its share of all samples where these count. The share that a method
+gives it depends on the draws of the schedule; how much the share of a group varies between
+stretches of the schedule gives its uncertainty.
 """
 
 from __future__ import annotations
