@@ -18,6 +18,7 @@ from favano.cli.app import app
 from favano.cli.flags import our_options
 from favano.planning.comparison import comparison
 from favano.specification.presets import resolve
+from favano.specification.readings import READING
 from favano.specification.spec import ALGORITHM, make_spec, part_options
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +30,7 @@ COMMANDS = [
     for line in block.splitlines()
     if not language
 ]
-KEYS = {ALGORITHM, *part_options(), *our_options()}
+KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
 
 def prose(page: Path) -> str:

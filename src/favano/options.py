@@ -339,7 +339,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close := close or get_close_matches(name, listed, n=1):
         return f"did you mean {close[0]}?"
     if len(listed) > _FEW:
-        return f"there are {len(listed)} others; favano run --help explains them"
+        return f"there are {len(listed)} others; favano run --help-all explains them"
     return f"known: {', '.join(listed)}"
 
 

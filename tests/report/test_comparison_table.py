@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,17 @@ def test_results_of_several_settings_are_no_table(tmp_path: Path, write: Writer)
         comparison.table()
     with pytest.raises(BadInput, match="need results of one setting in a table"):
         comparison.to_latex()
+
+
+@pytest.mark.slow
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sample weights, the table and LaTeX, in a script of 30 lines through public names."""
+    example = Path(__file__).parents[2] / "examples" / "sample_weights.py"
+    text = example.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 30
+    assert re.findall(r"^(?:import|from) (.*)", text, re.MULTILINE) == ["favano"]
+    runpy.run_path(str(example))
+    out = capsys.readouterr().out
+    assert "their share of all samples is" in out
+    assert "FedBuff reaches 50 % after" in out
+    assert out.count("\\begin{tabular}") == out.count("\\end{tabular}") == 1

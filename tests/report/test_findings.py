@@ -11,8 +11,9 @@ from .conftest import Writer
 
 def test_favano_above_the_best_of_the_others(compared: Path) -> None:
     assert sentence(collect([compared])) == (
-        "After 20 units of time FAVANO reaches 75.0 %, 20.0 points above FedAvg, with as many local "
-        "steps and bits (2 seeds, higher in 2 of 2, too few seeds to say how sure). Not ranked: FedBuff (partial) and QuAFL (missing)."
+        "After 20 units of time FAVANO reaches 75.0 %, 20.0 points above FedAvg, with as many "
+        "local steps and bits (2 seeds, higher in 2 of 2, too few seeds to say how sure). "
+        "Not ranked: FedBuff (partial) and QuAFL (missing)."
     )
 
 
@@ -97,8 +98,8 @@ def test_what_came_after_the_horizon_is_not_ranked(tmp_path: Path, write: Writer
     favano = write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5]], "complete")
     fedavg = write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4, 0.9]], "complete")
     assert sentence(collect([favano, fedavg])) == (
-        "After 20 units of time FAVANO reaches 50.0 %, 10.0 points above FedAvg, with as many local "
-        "steps and bits (1 seed, too few seeds to say how sure)."
+        "After 20 units of time FAVANO reaches 50.0 %, 10.0 points above FedAvg, with as many "
+        "local steps and bits (1 seed, too few seeds to say how sure)."
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.metric_words import interval_words
 from favano.report.reported_result import ReportedResult
@@ -72,7 +73,7 @@ def _row(
 ) -> dict[str, object]:
     runs = result.final_runs
     row: dict[str, object] = {"method": result.name, "seeds": len(runs)}
-    for metric in result.metrics if runs else ():
+    for metric in (*result.metrics, LOSS) if runs else ():
         spread = over(run.value(metric.name) for run in runs)
         row |= {metric.name: spread.mean, f"{metric.name}_deviation": spread.deviation}
     pair = None if against is None or not runs else paired(result, against)
@@ -83,7 +84,6 @@ def _row(
     else:
         row |= {"difference": pair.mean, "difference_low": low, "difference_high": high}
     if runs:
-        row["loss"] = over(run.loss for run in runs).mean
         row["server_steps"] = over(run.server_steps for run in runs).mean
         row["local_steps"] = over(run.local_steps for run in runs).mean
         row["gigabits"] = over((run.bits_up + run.bits_down) / 1e9 for run in runs).mean

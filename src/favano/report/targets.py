@@ -53,7 +53,7 @@ class TargetCost:
 
 
 def target_of(results: Sequence[ReportedResult], given: float | None = None) -> Target | None:
-    """The given target, or 90 % of the best final mean of a complete result; None: there is none."""
+    """The given target, or 90 % of the best final mean of complete results; None: none is."""
     if not results or not comparable(results):
         require(given is None, "target", given, "need results of one setting")
         return None
