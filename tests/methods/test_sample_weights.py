@@ -29,7 +29,7 @@ def one_update(client: int, delta: float = 1.0) -> ClientUpdates:
     """One client makes 2 steps from 0.5, from the newest version."""
     start = torch.full((1, 3), 0.5, dtype=torch.float64)
     each, none = np.array([client]), np.array([0])
-    return ClientUpdates(each, none + 2, none, none + 0.1, 0, start, start + delta)
+    return ClientUpdates(each, none + 2, none, np.full(1, 0.1), 0, start, start + delta)
 
 
 def moved(method: AnyMethod, client: int, delta: float) -> float:
@@ -60,12 +60,13 @@ def test_a_buffer_of_all_clients_is_fedavg_of_all() -> None:
     start = torch.zeros(4, 2, dtype=torch.float64)
     end = torch.arange(8.0, dtype=torch.float64).reshape(4, 2) ** 2
     none = np.zeros(4, dtype=np.int64)
-    all_four = ClientUpdates(np.arange(4), none + 3, none, none + 0.1, 0, start, end)
+    all_four = ClientUpdates(np.arange(4), none + 3, none, np.full(4, 0.1), 0, start, end)
     models = []
     for kind in (FedBuff(buffer=4, sample_weights=True), FedAvg(sample_weights=True)):
         method = bound(kind, 4, 3, selected=4, samples=SAMPLES)
         models.append(method.aggregate(method.init(start[0]), all_four).model)
-    assert torch.allclose(*models)
+    buffered, averaged = models
+    assert torch.allclose(buffered, averaged)
     assert not torch.allclose(models[0], end.mean(0))
 
 
@@ -86,8 +87,9 @@ def test_the_control_variate_is_the_weighted_mean_of_those_of_clients() -> None:
         start = state.model.expand(2, 3)
         end = start + torch.tensor([[1.0], [-3.0]], dtype=torch.float64) * (version + 1)
         steps, none = np.array([3, 2]), np.zeros(2, dtype=np.int64)
-        about = np.array(clients), steps, none, none + 0.1, version
-        state = method.aggregate(state, ClientUpdates(*about, start, end))
+        rate = np.full(2, 0.1)
+        updates = ClientUpdates(np.array(clients), steps, none, rate, version, start, end)
+        state = method.aggregate(state, updates)
     share = SAMPLES / SAMPLES.sum()
     mean = sum(share[client] * variate for client, variate in state.variates.items())
     assert torch.allclose(state.control, mean)

@@ -17,9 +17,14 @@ from .conftest import Writer
 
 def compared(folder: Path, write: Writer, seeds: int = 5) -> Comparison:
     gains = [0.01 * (seed + 1) for seed in range(seeds)]
-    write(folder / "favano", {"algorithm": "favano"}, [[0.1, 0.6, 0.8 - gain] for gain in gains])
+    write(
+        folder / "favano",
+        {"algorithm": "favano"},
+        [[0.1, 0.6, 0.8 - gain] for gain in gains],
+        "complete",
+    )
     write(folder / "fedbuff", {"algorithm": "fedbuff", "label": "A_b & 5 %"},
-          [[0.1, 0.2, 0.8]] * seeds)  # fmt: skip
+          [[0.1, 0.2, 0.8]] * seeds, "complete")  # fmt: skip
     return Comparison(collect([folder]))
 
 
@@ -69,7 +74,7 @@ def test_latex_is_balanced_and_escaped(tmp_path: Path, write: Writer) -> None:
 def test_results_of_several_settings_are_no_table(tmp_path: Path, write: Writer) -> None:
     for dataset in ("digits", "mnist"):
         spec = {"algorithm": "favano", "dataset": dataset}
-        write(tmp_path / dataset, spec, [[0.1, 0.2, 0.3]])
+        write(tmp_path / dataset, spec, [[0.1, 0.2, 0.3]], "complete")
     comparison = Comparison(collect([tmp_path]))
     with pytest.raises(BadInput, match="need results of one setting in a table"):
         comparison.table()

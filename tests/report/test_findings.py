@@ -120,8 +120,8 @@ def finals(values: list[float]) -> list[list[float]]:
 def test_five_seeds_have_an_interval(tmp_path: Path, write: Writer) -> None:
     """By hand: gaps 1..5 points, mean 3, deviation 1.581, t_4 = 2.776: 3 -+ 1.963."""
     write(tmp_path / "favano", {"algorithm": "favano"},
-          finals([0.51, 0.52, 0.53, 0.54, 0.55]))  # fmt: skip
-    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, finals([0.5] * 5))
+          finals([0.51, 0.52, 0.53, 0.54, 0.55]), "complete")  # fmt: skip
+    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, finals([0.5] * 5), "complete")
     words = sentence(collect([tmp_path]))
     assert "3.0 points above FedAvg" in words
     assert "higher in 5 of 5; 95 % interval of the difference +1.0 to +5.0 points)" in words
@@ -130,14 +130,14 @@ def test_five_seeds_have_an_interval(tmp_path: Path, write: Writer) -> None:
 
 def test_an_interval_around_none_is_said(tmp_path: Path, write: Writer) -> None:
     write(tmp_path / "favano", {"algorithm": "favano"},
-          finals([0.45, 0.47, 0.51, 0.55, 0.57]))  # fmt: skip
-    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, finals([0.5] * 5))
+          finals([0.45, 0.47, 0.51, 0.55, 0.57]), "complete")  # fmt: skip
+    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, finals([0.5] * 5), "complete")
     assert sentence(collect([tmp_path])).endswith(" points, which includes 0).")
 
 
 def test_four_seeds_are_too_few(tmp_path: Path, write: Writer) -> None:
     for name, value in (("favano", 0.9), ("fedavg", 0.5)):
-        write(tmp_path / name, {"algorithm": name}, finals([value, value + 0.01] * 2))
+        write(tmp_path / name, {"algorithm": name}, finals([value, value + 0.01] * 2), "complete")
     words = sentence(collect([tmp_path]))
     assert "higher in 4 of 4, too few seeds to say how sure)" in words
     assert "interval" not in words
@@ -146,7 +146,7 @@ def test_four_seeds_are_too_few(tmp_path: Path, write: Writer) -> None:
 def test_the_cost_is_beside_the_difference(tmp_path: Path, write: Writer) -> None:
     """FAVANO makes 7 times the steps, and sends 16 times the bits."""
     for name, value, steps, bits in (("favano", 0.9, 7, 16), ("fedavg", 0.5, 1, 1)):
-        folder = write(tmp_path / name, {"algorithm": name}, finals([value] * 2))
+        folder = write(tmp_path / name, {"algorithm": name}, finals([value] * 2), "complete")
         summary = json.loads((folder / "summary.json").read_text())
         for run in summary["runs"]:
             run["local_steps"] *= steps

@@ -19,8 +19,12 @@ from .conftest import Writer, a_row
 
 @pytest.fixture
 def two(tmp_path: Path, write: Writer) -> Path:
-    write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.8, 0.8], [0.1, 0.3, 0.9]])
-    write(tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4], [0.1, 0.2, 0.8]])
+    write(
+        tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.8, 0.8], [0.1, 0.3, 0.9]], "complete"
+    )
+    write(
+        tmp_path / "fedavg", {"algorithm": "fedavg"}, [[0.1, 0.2, 0.4], [0.1, 0.2, 0.8]], "complete"
+    )
     return tmp_path
 
 

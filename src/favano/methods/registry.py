@@ -73,9 +73,8 @@ def as_method(given: AMethod) -> AnyMethod:
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
-        require(
-            not isabstract(given), "method", given.__name__, "need a class with policy and update"
-        )
+        lacking = ", ".join(sorted(getattr(given, "__abstractmethods__", ())))
+        require(not isabstract(given), "method", given.__name__, f"lacks {lacking}; define it")
         made = cast(AnyMethod, given())
     else:
         rule = "need a name, file.py:Name, or an object of favano.Method"

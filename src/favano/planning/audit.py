@@ -65,7 +65,8 @@ def _estimates(
     with np.errstate(over="ignore", invalid="ignore"):
         moved = stretch_weights(method, schedule, group, stretches, planned.local_steps)
     updates = _answers(schedule, group, stretches)
-    fair = None if planned.fair is None else np.bincount(group, planned.fair)
+    due = planned.fair
+    fair = None if due is None else np.bincount(group, due).astype(np.float64)
     about = final, moved, np.bincount(group), names, late
     return theory.shares(*about, updates=updates, fair=fair)
 

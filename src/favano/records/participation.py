@@ -39,8 +39,8 @@ class Listed:
 
     def __post_init__(self) -> None:
         columns = (self.speed, self.contacts, self.steps, self.staleness, self.weight)
-        columns += (self.fair,) if self.fair else ()
-        if any(len(column) != len(self.client) for column in columns):
+        lengths = {len(column) for column in columns} | ({len(self.fair)} if self.fair else set())
+        if lengths - {len(self.client)}:
             raise ValueError("the columns of clients differ in length")
 
 
