@@ -19,7 +19,7 @@ from favano.cli.training import (
     json_document,
     train,
 )
-from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for, left_without
 from favano.records.folder import PAGE, folder_name
 from favano.report import final_table, sentence, title_of, write_page
 from favano.results import Result, collect
@@ -51,7 +51,10 @@ def compare_command(
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
     shared = keys_for(file.shared, methods, file.methods)
-    specs = comparison(counted(with_flags(shared, flags), data_dir), methods, set_ or [])
+    keys = counted(with_flags(shared, flags), data_dir)
+    specs = comparison(keys, methods, set_ or [])
+    for words in left_without(keys, [spec.method for spec in specs]):
+        say(words)
     folder = out or default_folder("compare", specs)
     how = {"json": json, "force": force}
     every = checkpoint_every

@@ -98,6 +98,16 @@ def keys_with_readings(
     )
 
 
+def left_without(keys: Mapping[str, object], methods: Iterable[AnyMethod]) -> list[str]:
+    """A sentence for each of several methods that runs without one of the keys, and why."""
+    return [
+        f"{method.label or method.name} runs without {key}, which has no meaning there: {why}"
+        for method in methods
+        for key, why in method.meaningless.items()
+        if keys.get(key) not in (None, False)
+    ]
+
+
 def chosen(
     listed: Sequence[Mapping[str, object]], named: Sequence[Mapping[str, object]]
 ) -> list[Mapping[str, object]]:

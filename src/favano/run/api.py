@@ -14,7 +14,12 @@ from favano.methods import AMethod, AnyMethod, as_method
 from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
-from favano.planning.comparison import keys_with_readings, label_variants, shared_keys
+from favano.planning.comparison import (
+    keys_with_readings,
+    label_variants,
+    left_without,
+    shared_keys,
+)
 from favano.planning.planned import plan_seed
 from favano.policies import Policy
 from favano.policies.registry import as_policy
@@ -256,6 +261,8 @@ def _specs(
         chosen = method if given is method else replace(spec.method, label=method.label)
         asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
     specs = [resolve(spec) for spec in label_variants(asked)]
+    for words in left_without(keys, made):
+        notice(words)
     if problem.is_own:
         _print_taken(specs)
     return specs
