@@ -100,9 +100,10 @@ _SELDOM = ("checkpoint_every", "label", POLICY, "cluster", "data_dir", READING) 
 class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
-    Its help is grouped by part and shows what matters to the methods named on the command line:
-    their own options, the keys of the clock they read, and the keys that go with a choice, such as
-    an optimiser or a codec, where it is made.
+    Its help has what most runs set, and the options of methods that the command line names. With
+    --help-all it is grouped by part and shows all that matters to these methods: their options, the
+    keys of the clock they read, and the keys that go with a choice, such as an optimiser or a
+    codec, where it is made.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
