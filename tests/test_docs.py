@@ -16,8 +16,11 @@ from typer.testing import CliRunner
 import favano
 from favano.cli.app import app
 from favano.cli.flags import our_options
+from favano.methods import ClientUpdates, Context, Method
 from favano.planning.comparison import comparison
+from favano.policies import Policy
 from favano.specification.presets import resolve
+from favano.specification.readings import READING
 from favano.specification.spec import ALGORITHM, make_spec, part_options
 from favano.timing import parse_link
 
@@ -30,7 +33,7 @@ COMMANDS = [
     for line in block.splitlines()
     if not language
 ]
-KEYS = {ALGORITHM, *part_options(), *our_options()}
+KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
 
 def prose(page: Path) -> str:
@@ -207,3 +210,57 @@ def test_the_readme_stands_alone() -> None:
 def test_what_is_no_longer_used_is_not_mentioned() -> None:
     pages = [page for page in PAGES if page.parent.name != "adr"]
     assert [page.name for page in pages if "plotly" in page.read_text().lower()] == []
+
+
+AUTHORS = (ROOT / "docs" / "authors.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", AUTHORS, re.DOTALL))
+def test_the_methods_of_the_page_for_authors_run(
+    block: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(compile(block, "docs/authors.md", "exec", dont_inherit=True), {"__name__": "authors"})
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_page_for_authors_names_every_hook_and_attribute() -> None:
+    """Those that may be written, and those that may be read; internal ones are left out."""
+    internal = {
+        Method: {"declare", "bind", "hook", "job_rates", "has", "corrects", "given", "refusal",
+                 "context", "run_policy", "name", "label", "import_path", "plot_style",
+                 "policy_options", "meaningless", "distances"},
+        Policy: {"declare", "given", "refusal", "check", "name", "import_path", "started",
+                 "steps_of", "longest_job", "grows", "most_steps", "queues", "server_pause",
+                 "client_pause"},
+        Context: {"count_samples", "run_policy"},
+        ClientUpdates: set(),
+    }  # fmt: skip
+    for kind, hidden in internal.items():
+        known = {*dir(kind), *getattr(kind, "__dataclass_fields__", {})}
+        public = {name for name in known if not name.startswith("_")} - hidden
+        named = set(re.findall(r"`\.?([a-z_]+)", AUTHORS)) | set(
+            re.findall(r"([a-z_]+)\(", AUTHORS)
+        )
+        assert public - named == set()
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    re.findall(r"^\| `([^`]+)` \| (\w.* mean .*\?) \|$", AUTHORS, re.MULTILINE),
+)
+def test_the_sentences_of_the_page_for_authors_are_said(written: str, sentence: str) -> None:
+    body = "" if written.startswith("HeavyBuffer") else written
+    if body.startswith("def"):
+        body = f"{body}: return state"
+    lines = {
+        "policy": "return self.context.rounds()",
+        "aggregate": "return state",
+        ("policy" if "context" in body else "aggregate"): f"return {body}",
+    }
+    hooks = [f"def policy(self): {lines['policy']}",
+             f"def aggregate(self, state, updates): {lines['aggregate']}"]  # fmt: skip
+    whole = [body] if body.startswith("def") else hooks
+    code = "\n    ".join(["class Mine(favano.Method):", *whole])
+    use = "favano.FedBuff(bufer=3)" if not body else "favano.plan(Mine(), horizon=50)"
+    with pytest.raises(favano.BadInput, match=re.escape(sentence)):
+        exec(f"{code if body else ''}\n{use}", {"favano": favano, "__name__": "docs"})

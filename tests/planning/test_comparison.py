@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for, left_without
 from favano.records.folder import folder_name
 from favano.specification.config import config_of
 from favano.specification.spec import Spec
@@ -224,3 +224,13 @@ def test_methods_are_looked_at_with_the_clients_there_are(method: dict[str, obje
     (spec,) = comparison({"clients": 60, "selected": 5, "interaction_time": 2.0}, [method])
     assert spec.fleet.clients == 60
     assert spec.clock.interaction_time == 2.0
+
+
+def test_a_method_without_meaning_for_a_key_is_named() -> None:
+    """In a comparison the others take it; alone it is refused."""
+    both = [{"algorithm": "favano"}, {"algorithm": "fedasync", "label": "mixed"}]
+    specs = comparison({"sample_weights": True}, both)
+    assert [getattr(spec.method, "sample_weights", None) for spec in specs] == [True, None]
+    (words,) = left_without({"sample_weights": True}, [spec.method for spec in specs])
+    assert words.startswith("mixed runs without sample_weights, which has no meaning there: it mix")
+    assert left_without({"sample_weights": False}, [spec.method for spec in specs]) == []

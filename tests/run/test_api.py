@@ -629,7 +629,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(None), f"method=NoneType: {NAME}"),
     (lambda: simulate(["favano"]), f"method=list: {NAME}"),
     (lambda: simulate(int), f"method=type: {NAME}"),
-    (lambda: simulate(favano.Method), "method=Method: need a class with policy and update$"),
+    (lambda: simulate(favano.Method), "method=Method: lacks aggregate; define it$"),
     (lambda: simulate("fedbuf"), r"algorithm=fedbuf: unknown; did you mean fedbuff\?$"),
     (lambda: simulate("absent.py:Mine"), "algorithm=absent.py:Mine: no such file: absent.py$"),
     (lambda: simulate(favano.FedBuff(label=3)), "label=3: need a text$"),  # type: ignore

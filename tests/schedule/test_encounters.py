@@ -26,8 +26,9 @@ from favano.timing import (
     Links,
     StepLaw,
     WhenAway,
+    parse_availability,
 )
-from favano.timing.availability import Recorded, parse_availability
+from favano.timing.availability import Recorded
 
 HORIZON = 100.0
 SEND = Buffered(buffer=1, local_steps=4, hand_out="arrival", interaction_time=0.0)

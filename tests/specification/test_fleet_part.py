@@ -79,7 +79,7 @@ def test_links_are_the_interaction_unless_it_is_given() -> None:
     assert resolve(changed(full, {"link": "none"})).keys["link"] == "none"
     assert full.keys["interaction_time"] == 0  # as spec.toml has it
     for fleet in (favano.Fleet(link="home"), favano.Fleet.phones(5, link="home")):
-        planned = favano.plan("favano", "digits", fleet, selected=2, horizon=20.0).planned
+        planned = favano.plan("fedavg", "digits", fleet, selected=2, horizon=20.0).planned
         assert planned.spec.clock.interaction_time == 0
         assert planned.spec.fleet.step_law == fleet.step_law
 

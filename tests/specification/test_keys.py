@@ -49,7 +49,7 @@ def united(kinds: list[object]) -> object:
 
 
 def test_every_key_is_there_in_the_same_order() -> None:
-    assert list(Keys.__annotations__) == ["policy", *options()]
+    assert list(Keys.__annotations__) == ["policy", "reading", *options()]
     assert Keys.__total__ is False
 
 

@@ -123,8 +123,9 @@ def _table(
     if presence is not None and first != kind == "there":
         there = presence.share(presence.horizon)
     answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
-    more = [] if there is None else [kind]
-    for name in (first, *more, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
+    more, due = [] if there is None else [kind], plan.planned.fair
+    fair = "fair" if due is None else "samples"
+    for name in (first, *more, "clients", answers, "steps", "no step", "delay", "weight", fair):
         side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
@@ -133,7 +134,7 @@ def _table(
         contacts = max(1, int(those.sum()))
         share = None if shares is None else shares[group]
         table.add_row(
-            name.removesuffix(" tenth").removesuffix(" available"),
+            name.removesuffix(" tenth").removesuffix(" available").removesuffix(" least"),
             *([] if there is None else [f"{there[number == group].mean():.1%}"]),
             f"{members:,}",
             f"{those.sum():,}" if answers == "answers" else f"{those.mean():.1%}",
@@ -141,7 +142,7 @@ def _table(
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
             DASH if share is None else _interval(share),
-            f"{members / fleet.clients:.1%}",
+            f"{members / fleet.clients if due is None else due[number == group].sum():.1%}",
         )
     return table
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
-from favano.cli.shell import default_folder, print_json, screen
-from favano.cli.training import CheckpointEvery, Force, end, json_document, train
+from favano.cli.shell import default_folder, print_costs, print_json, screen
+from favano.cli.training import CheckpointEvery, Force, Target, end, json_document, train
 from favano.report import final_table
 from favano.results import read_result
 from favano.specification.presets import resolve
@@ -18,6 +18,7 @@ def run_command(
     json: Json = False,
     force: Force = False,
     checkpoint_every: CheckpointEvery = None,
+    target: Target = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
@@ -28,6 +29,7 @@ def run_command(
     else:
         result = read_result(folder)
         screen.print(final_table([result], width=screen.width))
+        print_costs([result], target)
         if result.audit:
             screen.print(f"{spec.name} {result.audit.verdict}", soft_wrap=True)
         screen.print(f"Results: {folder}", soft_wrap=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from favano.cli.progress import decoding
-from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
+from favano.cli.shell import INTERRUPTED, TARGET_TEXT, called_as, keep_to, leave, notes, say
 from favano.errors import require
 from favano.planning.planned import check_plan
 from favano.records import RunRecord, worst
@@ -57,6 +57,16 @@ CheckpointEvery = Annotated[
         help="between checkpoints; 0: each evaluation [30, at a cost < 2 %]",
     ),
 ]
+
+
+def _share(value: float | None) -> float | None:
+    """Refuse what no accuracy can be, before anything is trained."""
+    rule = "need an accuracy as a share of one, as 0.8"
+    require(value is None or 0 < value <= 1, "target", value, rule)
+    return value
+
+
+Target = Annotated[float | None, typer.Option(metavar="SHARE", callback=_share, help=TARGET_TEXT)]
 OnCluster = Annotated[
     str | None,
     typer.Option("--cluster", metavar="auto|ADDRESS|none", help="spread runs over GPUs or nodes"),

@@ -25,7 +25,8 @@ class FedBuff(Method[ModelState]):
 
     Papers and code run the buffer in five ways, `buffer_mode`; the first is that of the FedBuff
     paper. In `reset` the first Z to finish count; with `check-ins` clients come by themselves, at a
-    constant or random rate, as in the simulations of FedBuff's authors and in PAPAYA.
+    constant or random rate, as in the simulations of FedBuff's authors and in PAPAYA. With
+    `sample_weights` sigma is times n p_i, with p_i the client's share of all samples.
 
     Limitations: fast clients fill the buffer, so they train the model; with data that are not
     IID it forgets what slow clients hold. The server step must suit the mode.
@@ -67,6 +68,7 @@ class FedBuff(Method[ModelState]):
     rate_scale: Literal["none", "buffer"] = option(
         "none", "buffer: learning rate times Z/n, as in QuAFL's simulator"
     )
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def check(self) -> None:
         mode = self.buffer_mode
@@ -103,8 +105,10 @@ class FedBuff(Method[ModelState]):
         )
 
     def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
-        weight = column(parse_staleness(self.staleness)(updates.staleness), updates.end)
-        delta = (weight * (updates.start - updates.end)).mean(0)
+        weight = parse_staleness(self.staleness)(updates.staleness)
+        if self.sample_weights:
+            weight = weight * self.context.relative_sizes[updates.client]
+        delta = (column(weight, updates.end) * (updates.start - updates.end)).mean(0)
         return ModelState(state.model - self.server_learning_rate * delta)
 
     def rates(self, schedule: Schedule) -> Floats:

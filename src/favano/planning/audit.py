@@ -19,6 +19,9 @@ from favano.specification.spec import Spec
 from favano.training.optimisers import Optimiser
 from favano.types import Ints
 
+_HALVES = ("half with fewer samples", "half with more samples")
+_OF_SAMPLES = "their share of all samples is"
+
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     """Effective weights, the share of each speed (or tenth of speeds), and a verdict.
@@ -26,23 +29,27 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
     Where clients come and go, also the shares of clients that are there as often.
     Weights are exact for this schedule and local rule if all gradients have equal length. Intervals
     are for the mean share over all schedules; the share of another seed may lie further out. The
-    list of weights is empty unless every client has a weight of its own.
+    list of weights is empty unless every client has a weight of its own. Where samples count, the
+    fair share of clients is that of their samples, and the half of them that has fewer samples
+    than the other is audited, too, if every client has a weight of its own.
     """
-    schedule, fleet = planned.schedule, planned.fleet
-    omitted = left_out(planned.spec)
-    classes = [speed_classes(fleet)]
+    fleet, fair, omitted = planned.fleet, planned.fair, left_out(planned.spec)
+    classes: dict[str, tuple[Sequence[str], Ints]] = {"speed": speed_classes(fleet)}
     if fleet.conditions.presence is not None:
-        classes.append(availability_classes(fleet))
-    by_speed, *others = _shares(planned, weights, classes)
-    by_availability = others[0] if others else []
+        classes["availability"] = availability_classes(fleet)
+    if fair is not None and weights.complete and fair.min() < fair.max():
+        rank = np.argsort(np.argsort(fair, kind="stable"), kind="stable")
+        classes["size"] = _HALVES, 2 * rank // fleet.clients
+    by = dict(zip(classes, _shares(planned, weights, list(classes.values())), strict=True))
+    by_speed, by_availability, by_size = (
+        by.get(kind, []) for kind in ("speed", "availability", "size")
+    )
+    sentence = _sentence(by_speed, by_availability, planned, omitted)
+    if by_size and planned.schedule.jobs:
+        sentence += f"; by size it {theory.verdict(by_size, fair_is=_OF_SAMPLES)}"
     return AuditRecord(
         seed=planned.seed,
-        verdict="; ".join(
-            [
-                _sentence(by_speed, by_availability, schedule, fleet.clients, omitted),
-                *_selection_bias(planned),
-            ]
-        ),
+        verdict="; ".join([sentence, *_selection_bias(planned)]),
         confidence=theory.CONFIDENCE,
         fair=1 / fleet.clients,
         speeds=tuple(SpeedShare(**asdict(share)) for share in by_speed),
@@ -50,17 +57,19 @@ def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:
         weight=tuple(weights.each.tolist()) if weights.complete else (),
         left_out=omitted,
         availability=tuple(SpeedShare(**asdict(share)) for share in by_availability),
+        sizes=tuple(SpeedShare(**asdict(share)) for share in by_size),
+        fair_weight=tuple(fair.tolist()) if fair is not None and weights.complete else (),
     )
 
 
 def _shares(
     planned: Planned, weights: ClientWeights, classes: Sequence[tuple[Sequence[str], Ints]]
 ) -> list[list[theory.ShareEstimate]]:
-    """The shares of clients that are classed in several ways; the schedule is gone through once."""
+    """The shares of clients that are classed in several ways, beside what is fair."""
     edges = np.cumsum([0, *(len(names) for names, _ in classes)]).tolist()
     places = [group + edge for edge, (_, group) in zip(edges, classes, strict=False)]
-    stretches, schedule = weights.of_cells.stretches, planned.schedule
-    with np.errstate(over="ignore", invalid="ignore"):
+    stretches, schedule, due = weights.of_cells.stretches, planned.schedule, planned.fair
+    with np.errstate(over="ignore", invalid="ignore"):  # the schedule is gone through once
         moved = stretch_weights(
             planned.method, schedule, np.stack(places, axis=1), stretches, planned.local_steps
         )
@@ -68,7 +77,9 @@ def _shares(
     for edge, (names, group) in zip(edges, classes, strict=False):
         final, late, _ = weights.by(group)
         own, updates = moved[:, edge : edge + len(names)], _answers(schedule, group, stretches)
-        shares.append(theory.shares(final, own, np.bincount(group), names, late, updates=updates))
+        fair = None if due is None else np.bincount(group, due).astype(np.float64)
+        about = final, own, np.bincount(group), names, late
+        shares.append(theory.shares(*about, updates=updates, fair=fair))
     return shares
 
 
@@ -128,11 +139,11 @@ def _adds_up(optimiser: Optimiser) -> bool:
 def _sentence(
     by_speed: Sequence[theory.ShareEstimate],
     by_availability: Sequence[theory.ShareEstimate],
-    schedule: Schedule,
-    clients: int,
+    planned: Planned,
     omitted: Sequence[str],
 ) -> str:
     """The verdict, the number of clients that never answered, and what the audit ignores."""
+    schedule, clients = planned.schedule, planned.fleet.clients
     if not schedule.updates:
         return "made no update"
     if not schedule.jobs:
@@ -144,9 +155,10 @@ def _sentence(
     silent = clients - len(np.unique(schedule.client[: schedule.jobs]))
     # Most are silent in a short run; in one with an update per client the method is the reason.
     enough = 2 * silent <= clients or schedule.jobs >= clients
-    parts = [theory.verdict(by_speed, enough=enough)]
+    fair_is = "fair is" if planned.fair is None else _OF_SAMPLES
+    parts = [theory.verdict(by_speed, enough=enough, fair_is=fair_is)]
     if enough and any(share.favoured or share.slighted for share in by_availability):
-        parts.append(f"by availability, it {theory.verdict(by_availability)}")
+        parts.append(f"by availability, it {theory.verdict(by_availability, fair_is=fair_is)}")
     parts += [f"{silent:,} of {clients:,} clients never answered"] if silent else []
     parts += [f"left out: {', '.join(omitted)}"] if omitted else []
     return "; ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias, cast
@@ -12,6 +12,7 @@ from favano.data import is_natural
 from favano.errors import BadInput, require
 from favano.methods import AnyMethod, Context, make_method, method_class
 from favano.methods.clock import ServerClock
+from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.planned import OPEN_KEYS, make_context, policy_keys
 from favano.policies import Policy
@@ -21,6 +22,7 @@ from favano.records.folder import FILES, PAGE, RUNS_FOLDER, folder_name
 from favano.records.resumption import RESUME
 from favano.specification.parts import Fleet
 from favano.specification.presets import check_named, resolve
+from favano.specification.readings import READING, with_readings
 from favano.specification.spec import (
     ALGORITHM,
     LABEL,
@@ -63,6 +65,7 @@ def comparison(
         name, key, value = _setting(setting, list(by_name))
         by_name[name][key] = value
     kinds = [_with_options({**shared, **method}) for method in asked]
+    shared = with_readings(shared, lambda: _read_by(kinds))
     made = [
         make_spec({**_taken(shared, [kind], kinds), **method})
         for kind, method in zip(kinds, asked, strict=True)
@@ -75,6 +78,34 @@ def comparison(
         alike = len({spec.keys[key] for spec in specs}) == 1
         require(alike, "set", key, "must be the same for all methods that are compared")
     return specs
+
+
+def _read_by(compared: Iterable[_Compared]) -> set[str]:
+    """Keys of the clock that any of these methods depends on, and those of its policy."""
+    return {key for method, policy in compared for key in read_keys(method, policy)}
+
+
+def keys_with_readings(
+    keys: Mapping[str, object], methods: Sequence[AnyMethod] = ()
+) -> dict[str, object]:
+    """The keys of one run, or of these methods, with those of the readings that they name."""
+    if READING not in keys:
+        return dict(keys)
+    policy = None if keys.get(POLICY) is None else as_policy(keys[POLICY])
+    named = [(method, policy) for method in methods]
+    return with_readings(
+        keys, lambda: _read_by(named or [_with_options({ALGORITHM: Favano.name, **keys})])
+    )
+
+
+def left_without(keys: Mapping[str, object], methods: Iterable[AnyMethod]) -> list[str]:
+    """A sentence for each of several methods that runs without one of the keys, and why."""
+    return [
+        f"{method.label or method.name} runs without {key}, which has no meaning there: {why}"
+        for method in methods
+        for key, why in method.meaningless.items()
+        if keys.get(key) not in (None, False)
+    ]
 
 
 def chosen(

@@ -23,7 +23,8 @@ def participation_of(planned: Planned) -> Participation | None:
     """Who trains the model of a seed; None if clients have no weights."""
     schedule, fleet = planned.schedule, planned.fleet
     try:
-        record = participation(planned.weights, schedule, fleet, planned.seed)
+        about = planned.weights, schedule, fleet, planned.seed
+        record = participation(*about, fair=planned.fair)
     except BadInput:
         return None
     presence, horizon = fleet.conditions.presence, required(planned.spec.run.horizon)
@@ -35,9 +36,17 @@ def participation_of(planned: Planned) -> Participation | None:
 
 
 def participation(
-    weights: ClientWeights, schedule: Schedule, fleet: ClientSpeeds, seed: int
+    weights: ClientWeights,
+    schedule: Schedule,
+    fleet: ClientSpeeds,
+    seed: int,
+    *,
+    fair: Floats | None = None,
 ) -> Participation:
-    """Contacts, steps, staleness and effective weight of each client and of each speed."""
+    """Contacts, steps, staleness and effective weight of each client and of each speed.
+
+    `fair` are the targets of the weights, (n,), if they are not 1/n.
+    """
     names, speed = speed_thirds(fleet)
     clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
@@ -56,6 +65,7 @@ def participation(
                 contacts=int(contacts[speed == number].sum()),
                 steps=int(made[speed == number].sum()),
                 weight=float(by_speed[number]),
+                fair=None if fair is None else float(f"{fair[speed == number].sum():.6g}"),
             )
             for number, name in enumerate(names)
         ),
@@ -66,6 +76,7 @@ def participation(
             steps=tuple(made[shown].tolist()),
             staleness=rounded(late[shown]),
             weight=rounded(weights.each),
+            fair=() if fair is None else rounded(fair[shown]),
         ),
         staleness=_histogram(staleness, speed[client], len(names)),
     )
@@ -87,9 +98,12 @@ def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
 
 
 def describe(
-    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None
+    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None, fair: Floats | None = None
 ) -> list[dict[str, object]]:
-    """One entry per client; its effective weight is None without weights."""
+    """One entry per client; its effective weight is None without weights.
+
+    With `fair`, the targets of the weights, (n,), each entry has its own.
+    """
     names, group = speed_classes(fleet)
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
@@ -111,6 +125,7 @@ def describe(
             "mean_staleness": float(staleness[i]),
             "effective_weight": None if weight is None else float(weight[i]),
             **({} if there is None else {"share_of_time_there": float(there[i])}),
+            **({} if fair is None else {"fair_weight": float(fair[i])}),
         }
         for i in range(fleet.clients)
     ]

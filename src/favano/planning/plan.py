@@ -16,7 +16,7 @@ from favano.records import AuditRecord
 from favano.schedule import Schedule, save_schedule
 from favano.specification.spec import required
 
-_SAID = ("verdict", "confidence", "fair", "speeds", "availability", "left_out")
+_SAID = ("verdict", "confidence", "fair", "speeds", "availability", "left_out", "sizes")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Plan:
     def clients(self) -> list[dict[str, object]]:
         """Contacts, steps, staleness and effective weight of each client."""
         weight = None if self.weights is None else self.weights.each
-        return describe(self.schedule, self.planned.fleet, weight)
+        return describe(self.schedule, self.planned.fleet, weight, self.planned.fair)
 
     @property
     def document(self) -> dict[str, object]:

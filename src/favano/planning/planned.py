@@ -92,6 +92,12 @@ class Planned:
         """The clients' local rule, for the audit."""
         return LocalSteps(self.rates(self.schedule), self.spec.training.accumulation)
 
+    @property
+    def fair(self) -> Floats | None:
+        """Each client's share of all samples, (n,), if the method weighs by them; None: 1/n."""
+        by_samples: bool = getattr(self.method, "sample_weights", False)
+        return self.method.context.shares(by_samples=True) if by_samples else None
+
     @cached_property
     def weights(self) -> ClientWeights:
         """The clients' shares in the final model; refused if they depend on the models."""

@@ -10,7 +10,7 @@ from math import inf, nan
 from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 from favano.errors import BadInput, format_error, require
-from favano.options import Options, option
+from favano.options import Options, option, refuse_misspelt
 from favano.rng import Stream, word
 from favano.user_classes import is_ours
 
@@ -105,6 +105,8 @@ class Policy(Options, ABC):
     def declare(cls) -> None:
         """Name the policy, and let attributes be set that are not options."""
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
+        if cls.__module__ != __name__:
+            refuse_misspelt(cls, Policy, "policy")
         setattr(cls, "__setattr__", _set_state)  # noqa: B010
 
     def __post_init__(self) -> None:

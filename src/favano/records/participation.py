@@ -23,6 +23,7 @@ class Speed:
     contacts: int  # jobs used by the server
     steps: int  # local steps in them
     weight: Number  # share in the final server model
+    fair: Number | None = omitted(None)  # noqa: RUF009 - its share of samples, where these count
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Listed:
     steps: tuple[int, ...]
     staleness: tuple[float, ...]  # mean over the client's jobs, in server steps
     weight: tuple[Number, ...]  # share in the final server model
+    fair: tuple[Number, ...] = omitted(())  # share of all samples, where these count
 
     def __post_init__(self) -> None:
         columns = (self.speed, self.contacts, self.steps, self.staleness, self.weight)
-        if any(len(column) != len(self.client) for column in columns):
+        lengths = {len(column) for column in columns} | ({len(self.fair)} if self.fair else set())
+        if lengths - {len(self.client)}:
             raise ValueError("the columns of clients differ in length")
 
 

@@ -114,13 +114,15 @@ class AuditRecord:
     seed: int
     verdict: str  # one sentence
     confidence: float  # level of the intervals
-    fair: float  # 1/n, the target of every weight
+    fair: float  # 1/n, the target of every weight, or their mean
     speeds: tuple[SpeedShare, ...]
     mean_step_time: tuple[Number, ...]  # simulated, in units of time
     weight: tuple[Number, ...]  # effective weight in the final server model
     left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
     # By how often clients are there; empty: they always are.
     availability: tuple[SpeedShare, ...] = omitted(())
+    sizes: tuple[SpeedShare, ...] = omitted(())  # where samples count: halves by samples
+    fair_weight: tuple[Number, ...] = omitted(())  # and each client's target, its share of them
 
 
 @dataclass(frozen=True)

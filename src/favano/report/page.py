@@ -36,17 +36,22 @@ _ENERGY_AXIS = (
 DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 
 
-def write_page(results: Sequence[ReportedResult], path: Path, title: str) -> None:
-    """Write the page, completely or not at all; the first result is the reference."""
+def write_page(
+    results: Sequence[ReportedResult], path: Path, title: str, *, target: float | None = None
+) -> None:
+    """Write the page, completely or not at all; the first result is the reference.
+
+    Its table of time, steps and bits is about the target, or 90 % of the best final value.
+    """
     require(len(results) > 0, "results", "", "need at least one result")
-    text = render(results, title)
+    text = render(results, title, target)
     try:
         replace_together(path.parent, {path.name: text})
     except OSError as error:
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
 
 
-def render(results: Sequence[ReportedResult], title: str) -> str:
+def render(results: Sequence[ReportedResult], title: str, target: float | None = None) -> str:
     """The page as text."""
     settings = by_setting(results)
     looks = methods(settings)
@@ -67,7 +72,7 @@ def render(results: Sequence[ReportedResult], title: str) -> str:
         caveats=_caveats(settings, looks),
         partial=_partial(everything),
         overview=overview(settings, looks),
-        final=final_tables(settings, looks),
+        final=final_tables(settings, looks, target),
         references=_options(references),
         compare=_useful(len(references) > 1),
         legend=_legend(everything, looks),

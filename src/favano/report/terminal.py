@@ -11,6 +11,7 @@ from favano.report.cells import cells, columns
 from favano.report.findings import optimisers
 from favano.report.reported_result import ReportedResult
 from favano.report.table import reference
+from favano.report.targets import TARGET_COLUMNS, Target, target_cells
 from favano.report.wording import listed
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _HEADING = 9  # characters per line of a heading
 _NAMES = (40, 24, 16, 10)  # characters per line of a name, tried from the largest on
 _CAPTION = "mean ± standard deviation over seeds, at the horizon"
 _PAIRED = "; (paired seeds)"
+_TO_TARGET = "means over the seeds that reach it, at their first evaluation that does"
 
 
 def final_table(results: Sequence[ReportedResult], title: str = "", *, width: int = 80) -> Table:
@@ -57,6 +59,30 @@ def final_table(results: Sequence[ReportedResult], title: str = "", *, width: in
         if result.status != "complete":
             name.stylize("bold yellow", len(text) - len(result.status))
         table.add_row(name, *(Text(row[key]) for key in shown))
+    return table
+
+
+def target_table(results: Sequence[ReportedResult], target: Target) -> Table:
+    """Time, steps and bits until each result reaches a target."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        title=Text(f"To {target.words}", style="bold"),
+        title_justify="left",
+        padding=(0, 0),
+        caption=Text(_TO_TARGET, style="table.caption"),
+        caption_justify="left",
+    )
+    table.add_column(_METHOD, overflow="fold")
+    for heading in TARGET_COLUMNS.values():
+        table.add_column(_lines(heading, _HEADING), justify="right")
+    for result in results:
+        words = target_cells(result, target)
+        table.add_row(Text(result.title), *(Text(words[key]) for key in TARGET_COLUMNS))
     return table
 
 

@@ -40,10 +40,12 @@ from favano.records.folder import (
     SUMMARY,
     folder_name,
 )
+from favano.report.comparison_table import ComparisonTable, latex_table
 from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
+from favano.report.table import comparable
 from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
     check_comparison,
@@ -322,9 +324,11 @@ class Result:
         _save({path: self})
         return path
 
-    def report(self, page: Path | str, title: str | None = None) -> Path:
-        """Write one self-contained HTML page."""
-        return Comparison([self]).report(page, title)
+    def report(
+        self, page: Path | str, title: str | None = None, *, target: float | None = None
+    ) -> Path:
+        """Write one self-contained HTML page; the target as in `Comparison.table`."""
+        return Comparison([self]).report(page, title, target=target)
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
@@ -366,13 +370,34 @@ class Comparison:
         _save({path / folder_name(result.name): result for result in self.results})
         return path
 
-    def report(self, page: Path | str, title: str | None = None) -> Path:
-        """Write one self-contained HTML page."""
+    def report(
+        self, page: Path | str, title: str | None = None, *, target: float | None = None
+    ) -> Path:
+        """Write one self-contained HTML page; the target as in `table`."""
         from favano.report.page import write_page
 
         path, results = as_path("page", page), disambiguated(self.results)
-        write_page(results, path, title=title or title_of(results))
+        write_page(results, path, title=title or title_of(results), target=target)
         return path
+
+    def table(self, target: float | None = None) -> ComparisonTable:
+        """Final numbers, paired differences with intervals, and costs, as columns.
+
+        The target is a value of the leading metric, such as 0.8 for an accuracy; by default 90 % of
+        the best final value. The table says how much time, steps and bits each method took to it.
+        """
+        return ComparisonTable.of(self._of_one_setting(), target)
+
+    def to_latex(self, target: float | None = None) -> str:
+        """The same as a LaTeX `tabular`, in words and rounded, which needs booktabs."""
+        return latex_table(self._of_one_setting(), target)
+
+    def _of_one_setting(self) -> list[Result]:
+        results = disambiguated(self.results)
+        alike = bool(results) and comparable(results)
+        rule = "differ in data, fleet or horizon: need results of one setting in a table"
+        require(alike, "results", ", ".join(result.name for result in results), rule)
+        return results
 
     def __str__(self) -> str:
         """Methods with the mean of their leading metric at the horizon, as in tables."""

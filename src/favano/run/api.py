@@ -14,7 +14,12 @@ from favano.methods import AMethod, AnyMethod, as_method
 from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
-from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.comparison import (
+    keys_with_readings,
+    label_variants,
+    left_without,
+    shared_keys,
+)
 from favano.planning.fleet import needs_cost
 from favano.planning.planned import plan_seed
 from favano.policies import Policy
@@ -26,6 +31,7 @@ from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
+from favano.specification.readings import READING
 from favano.specification.spec import POLICY, Spec, make_spec, with_fleet, with_policy
 from favano.timing import JobCost
 
@@ -104,7 +110,7 @@ def plan(
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given, clients, rest = _parts(problem, fleet, keys)
+    given, clients, rest = _parts(problem, fleet, _read(keys, [method]))
     data = _own_data(given)
     (spec,) = _specs([method], given, _counted(clients, given, data), rest)
     traits = None if data is None else data.traits
@@ -135,7 +141,7 @@ def _run(
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
 ) -> Comparison:
-    given, clients, keys = _parts(problem, fleet, keys)
+    given, clients, keys = _parts(problem, fleet, _read(keys, methods))
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     data = _own_data(given)
@@ -194,6 +200,11 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     else:
         with ProgressBar(screen) as bar:
             yield bar
+
+
+def _read(keys: Mapping[str, object], methods: Sequence[AMethod]) -> dict[str, object]:
+    """The keys, with those of the readings of the paper that they name."""
+    return keys_with_readings(keys, list(map(as_method, methods)) if READING in keys else ())
 
 
 def _parts(
@@ -268,6 +279,8 @@ def _specs(
         chosen = method if given is method else replace(spec.method, label=method.label)
         asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
     specs = [resolve(spec) for spec in label_variants(asked)]
+    for words in left_without(keys, made):
+        notice(words)
     if problem.is_own:
         _print_taken(specs)
     return specs

@@ -11,9 +11,10 @@ from favano.transforms import ATransform
 
 
 class Keys(TypedDict, total=False):
-    """Each means what it means on the command line; `favano run --help` says more."""
+    """Each means what it means on the command line; `favano run --help-all` says more."""
 
     policy: APolicy  # whom the server asks and when, instead of the method's own policy
+    reading: str | Sequence[str]  # of the paper, by name (docs/readings.md)
     # problem, where it is given by its name
     split: str
     batch_size: int
@@ -116,8 +117,8 @@ class Keys(TypedDict, total=False):
     weights: Literal["exact", "empirical", "monte-carlo", "given", "measured"]
     given_weights: Sequence[float]
     rate_scale: Literal["none", "selected", "buffer"]
-    server_learning_rate: float
     sample_weights: bool
+    server_learning_rate: float
     client_averaging: bool
     server_averaging: bool
     dampening: bool

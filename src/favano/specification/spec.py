@@ -135,6 +135,8 @@ class Spec:
                 "need plain SGD and no server transforms, since the theorem is about the method's "
                 "own steps"
             )
+        if isinstance(self.method, Favano) and self.method.sample_weights:
+            return "sample_weights", "need sample_weights=false, since the theorem weighs all alike"
         if self.policy is not None and not isinstance(self.policy, Polling):
             return POLICY, "need polling, since the theorem is about it"
         if self.training.recipe is None:

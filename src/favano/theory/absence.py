@@ -95,12 +95,12 @@ def check_conditions(policy: Policy, fleet: ClientSpeeds) -> None:
     conditions = fleet.conditions
     if conditions.always_there:
         return
-    rule = f"has no exact law of the step count where clients meet absence or faults; {_OTHERS}"
+    rule = f"leaves clients without an exact law of their steps; {_OTHERS}"
     if isinstance(policy, Rounds) and policy.deadline is not None:
         raise BadInput("deadline", policy.deadline, rule)
     if not isinstance(policy, Polling):  # a client answers with all its steps, or not at all
         return
-    require(conditions.links is None, "links", "given", rule)
+    require(conditions.links is None, "link", "given", rule)
     require(conditions.timeout == inf, "timeout", conditions.timeout, rule)
     for fault in conditions.faults:
         good = fault.what in ("duplicate", "poison")  # which change no step

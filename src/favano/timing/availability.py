@@ -241,13 +241,13 @@ def joined(parts: Sequence[tuple[Ints, Presence]], clients: int) -> Presence:
     end = np.concatenate([part.end for _, part in parts])
     order = np.lexsort((begin, owner))
     first = np.searchsorted(owner[order], np.arange(clients + 1))
-    return Presence(first, begin[order], end[order])
+    return Presence(first, begin[order], end[order], parts[0][1].until)
 
 
 def always(clients: int, horizon: float) -> Presence:
     """Clients that are there from 0 up to the horizon."""
-    ends = np.full(clients, float(horizon))
-    return Presence(np.arange(clients + 1), np.zeros(clients), ends)
+    ends = np.full(clients, float(horizon) * (1 + _BEYOND))
+    return Presence(np.arange(clients + 1), np.zeros(clients), ends, horizon)
 
 
 def _need_few(intervals: float) -> None:
