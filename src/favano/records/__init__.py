@@ -30,6 +30,8 @@ from favano.records.ledger import curves_from_csv as curves_from_csv
 from favano.records.ledger import curves_to_csv as curves_to_csv
 from favano.records.ledger import entries_from_csv as entries_from_csv
 from favano.records.ledger import entries_to_csv as entries_to_csv
+from favano.records.ledger import best_first as best_first
+from favano.records.ledger import on_edge as on_edge
 from favano.records.ledger import rates_tried as rates_tried
 from favano.records.ledger import read_ledger as read_ledger
 from favano.records.metric import ACCURACY as ACCURACY
