@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -38,14 +38,22 @@ def compare_command(
     cluster: OnCluster = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
+    keys, methods = compared_keys(config, algorithms, flags)
+    specs = comparison(counted(keys, data_dir), methods, set_ or [])
+    folder = out or default_folder("compare", specs)
+    every = checkpoint_every
+    compare(specs, folder, data_dir, json=json, force=force, every=every, cluster=cluster)
+
+
+def compared_keys(
+    config: Path | None, algorithms: str | None, flags: Values
+) -> tuple[Values, Sequence[Mapping[str, object]]]:
+    """The keys of all methods, and the methods with keys of their own."""
     file = read_config(config)
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
     shared = keys_for(file.shared, methods, file.methods)
-    specs = comparison(counted(with_flags(shared, flags), data_dir), methods, set_ or [])
-    folder = out or default_folder("compare", specs)
-    every = checkpoint_every
-    compare(specs, folder, data_dir, json=json, force=force, every=every, cluster=cluster)
+    return with_flags(shared, flags), methods
 
 
 def compare(

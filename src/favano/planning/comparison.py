@@ -114,8 +114,8 @@ def _taken(
     return {
         key: value
         for key, value in keys.items()
-        if any(_takes(key, *compared) for compared in wanted)
-        or not any(_takes(key, *compared) for compared in others)
+        if any(takes(key, *compared) for compared in wanted)
+        or not any(takes(key, *compared) for compared in others)
     }
 
 
@@ -128,7 +128,7 @@ def _with_options(keys: Mapping[str, object]) -> _Compared:
     return make_method(name, {key: rest[key] for key in rest if key in options_of(kind)}), policy
 
 
-def _takes(key: str, method: AnyMethod, policy: Policy | None) -> bool:
+def takes(key: str, method: AnyMethod, policy: Policy | None) -> bool:
     """Whether a method has a key, under its own policy or this one."""
     if key in options_of(ServerClock) or key in OPEN_KEYS:
         return key in read_keys(method, policy)

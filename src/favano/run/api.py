@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from favano.data import is_natural
 from favano.errors import require
@@ -101,13 +101,34 @@ def plan(
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given, fleet, rest = _parts(problem, fleet, keys)
-    data = _own_data(given)
-    (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
+    given, data, (spec,) = prepare([method], problem, fleet, keys)
     traits = None if data is None else data.traits
     if data is None and spec.counts_samples:
         traits = given.named_data.traits
     return Plan(plan_seed(spec, spec.run.seed, traits))
+
+
+class Prepared(NamedTuple):
+    """What was asked for: problem, its data if they are the caller's own, and specifications."""
+
+    problem: Problem
+    data: OwnData | None
+    specs: list[Spec]
+
+
+def prepare(
+    methods: Sequence[AMethod],
+    problem: Problem | str,
+    fleet: Fleet | None,
+    keys: Mapping[str, object],
+    holdout: int | None = None,
+) -> Prepared:
+    """Complete specifications of these methods; with another number of held-out samples."""
+    given, fleet, rest = _parts(problem, fleet, keys)
+    if holdout is not None:
+        given = replace(given, holdout=holdout)
+    data = _own_data(given)
+    return Prepared(given, data, _specs(methods, given, _counted(fleet, given, data), rest))
 
 
 def _run(
@@ -119,11 +140,9 @@ def _run(
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
 ) -> Comparison:
-    given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    data = _own_data(given)
-    specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    given, data, specs = prepare(methods, problem, fleet, keys)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
     from favano.run.observer import ObserverFailed
@@ -140,7 +159,7 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        with _shown_progress(progress) as shown:
+        with shown_progress(progress) as shown:
             results = run_together(
                 specs, samples, model, progress=shown, on_evaluate=on_evaluate, checkpoints=kept
             )
@@ -162,7 +181,7 @@ def _run(
 
 
 @contextmanager
-def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
+def shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     """What shows how far the runs are."""
     from favano.run.progress import ProgressBar, Silence, draws_bars
 
