@@ -52,6 +52,9 @@ def tune_command(
     require("seed" not in flags, "seed", flags.get("seed"), OWN_SEEDS)
     keys, methods = compared_keys(config, algorithms, flags)
     specs = comparison(counted(held_out(keys, data_dir), data_dir), methods, set_ or [])
+    rule = "lists several values; give them by --grid"
+    for key, value in flags.items():
+        require(len(specs) == len(methods) or "," not in str(value), key, value, rule)
     axes = parse_grid(grid or [], [name for spec in specs for name in (spec.name, spec.method.name)])
     for key in axes:
         rule = "is tuned by --grid, too; remove one of them"

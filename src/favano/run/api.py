@@ -14,7 +14,7 @@ from favano.methods import AMethod, AnyMethod, as_method
 from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
-from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.comparison import label_variants, several_values, shared_keys, variants
 from favano.planning.planned import plan_seed
 from favano.policies import Policy
 from favano.policies.registry import as_policy
@@ -25,7 +25,7 @@ from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
-from favano.specification.spec import POLICY, Spec, make_spec, with_policy
+from favano.specification.spec import LABEL, POLICY, Spec, make_spec, with_policy
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
@@ -84,12 +84,14 @@ def compare(
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
 
-    Keys of the clock go to the methods that have them.
+    Keys of the clock go to the methods that have them. A number that lists several values, as in
+    `learning_rate=[0.1, 0.5]`, makes a variant of each method for each of them.
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    return _run(list(methods), problem, fleet, keys, progress, on_evaluate, checkpoints)
+    rest = progress, on_evaluate, checkpoints
+    return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
 def plan(
@@ -121,14 +123,17 @@ def prepare(
     problem: Problem | str,
     fleet: Fleet | None,
     keys: Mapping[str, object],
+    *,
     holdout: int | None = None,
+    compared: bool = False,
 ) -> Prepared:
     """Complete specifications of these methods; with another number of held-out samples."""
     given, fleet, rest = _parts(problem, fleet, keys)
     if holdout is not None:
         given = replace(given, holdout=holdout)
     data = _own_data(given)
-    return Prepared(given, data, _specs(methods, given, _counted(fleet, given, data), rest))
+    counted = _counted(fleet, given, data)
+    return Prepared(given, data, _specs(methods, given, counted, rest, compared=compared))
 
 
 def _run(
@@ -139,10 +144,12 @@ def _run(
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
+    *,
+    compared: bool = False,
 ) -> Comparison:
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    given, data, specs = prepare(methods, problem, fleet, keys)
+    given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
     from favano.run.observer import ObserverFailed
@@ -252,8 +259,13 @@ def _specs(
     problem: Problem,
     fleet: Fleet | None,
     keys: Mapping[str, object],
+    *,
+    compared: bool,
 ) -> list[Spec]:
-    """Complete specifications; values taken for own data are printed once."""
+    """Complete specifications; values taken for own data are printed once.
+
+    Where methods are compared, numbers that list several values make variants.
+    """
     made = [as_method(method) for method in methods]
     require(bool(made), "methods", "[]", "need at least one method")
     fleet, part = fleet or Fleet(), problem.part
@@ -265,9 +277,12 @@ def _specs(
             for key in options_of(type(method)):
                 rule = f"is an option of the method: give it to {type(method).__name__}(...)"
                 require(key not in mine, key, mine.get(key), rule)
-        spec = make_spec(mine, type(method))
-        chosen = method if given is method else replace(spec.method, label=method.label)
-        asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
+        several = several_values(mine, type(method)) if compared else {}
+        for values in variants(several, method.label or method.title):
+            spec = make_spec({**mine, **values}, type(method))
+            label = str(values.get(LABEL, method.label))
+            chosen = replace(method if given is method else spec.method, label=label)
+            asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
     specs = [resolve(spec) for spec in label_variants(asked)]
     if problem.is_own:
         _print_taken(specs)

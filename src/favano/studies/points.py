@@ -57,7 +57,8 @@ def axes_of(specs: Sequence[Spec], grid: Mapping[str, Sequence[object]]) -> list
         require(bool(known), "grid", label, f"is not tuned; need one of {names}")
         having = [spec for spec in known if _has(spec, key)]
         if not having:
-            raise unknown_key(key, name, type(known[0].method), known[0].policy)
+            given = ",".join(map(str, values))
+            raise unknown_key(key, given, type(known[0].method), known[0].policy)
         _check_tunable(key)
         for number, spec in enumerate(specs):
             if any(spec is other for other in having):

@@ -72,7 +72,7 @@ def tune(
     require("seed" not in keys, "seed", keys.get("seed"), OWN_SEEDS)
     asked = dict(keys)
     held_out = int(str(asked.pop("holdout", 0))) or _a_part(as_problem(problem))
-    given, data, specs = prepare(list(methods), problem, fleet, asked, held_out)
+    given, data, specs = prepare(list(methods), problem, fleet, asked, holdout=held_out)
     points, rungs = plan_search(specs, grid, search, trials)
     from favano.run.backend import OwnProblem
 
