@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
     from favano.run.api import simulate as simulate
+    from favano.run.early_stopping import EarlyStopping as EarlyStopping
     from favano.run.observer import STOP as STOP
+    from favano.run.observer import Evaluation as Evaluation
     from favano.run.problem import Problem as Problem
     from favano.run.verification import Verdict as Verdict
     from favano.run.verification import verify as verify
@@ -85,6 +87,8 @@ _HOME = {
     "ClientUpdates": "methods.method",
     "Comparison": "results.result",
     "Dispatch": "policies.policy",
+    "EarlyStopping": "run.early_stopping",
+    "Evaluation": "run.observer",
     "Fleet": "specification.parts",
     "Interrupted": "results.result",
     "LeastRecent": "policies.selection_rules",

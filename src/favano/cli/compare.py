@@ -10,7 +10,15 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, counted, with_flags
 from favano.cli.shell import default_folder, print_json, say, screen
-from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
+from favano.cli.training import (
+    CheckpointEvery,
+    Force,
+    OnCluster,
+    end,
+    json_document,
+    say_kept,
+    train,
+)
 from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
 from favano.records.folder import PAGE, folder_name
 from favano.report import final_table, sentence, title_of, write_page
@@ -76,6 +84,7 @@ def compare(
         raise
     results = collect(folders)
     _write_page(results, page)
+    say_kept(folders)
     if json:
         print_json(json_document(specs, folders))
     else:

@@ -78,6 +78,7 @@ _DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this wo
         "momentum", "nesterov", "beta2", "epsilon", "weight_decay", "clip", "optimiser_state",
     ),
     "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
+    "--holdout": ("keep",),
     "--codec": ("codec_bits", "codec_scale", "codec_dither"),
 }  # fmt: skip
 _NAMES: Mapping[str, str] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +10,16 @@ import typer
 from favano.cli.compare import Algorithms, Set, compared_keys
 from favano.cli.flags import Config, DataDir, Json, Out, Values, counted, held_out
 from favano.cli.progress import TerminalWatcher
-from favano.cli.shell import called_as, default_folder, keep_to, leave, print_json, print_sheet
-from favano.cli.shell import say, screen
+from favano.cli.shell import (
+    called_as,
+    default_folder,
+    keep_to,
+    leave,
+    print_json,
+    print_sheet,
+    say,
+    screen,
+)
 from favano.cli.training import CheckpointEvery, OnCluster, asked, place
 from favano.errors import require
 from favano.planning.comparison import comparison
@@ -55,7 +62,9 @@ def tune_command(
     rule = "lists several values; give them by --grid"
     for key, value in flags.items():
         require(len(specs) == len(methods) or "," not in str(value), key, value, rule)
-    axes = parse_grid(grid or [], [name for spec in specs for name in (spec.name, spec.method.name)])
+    axes = parse_grid(
+        grid or [], [name for spec in specs for name in (spec.name, spec.method.name)]
+    )
     for key in axes:
         rule = "is tuned by --grid, too; remove one of them"
         require(key not in flags, key, flags.get(key), rule)
@@ -87,7 +96,9 @@ def tune_command(
         print_json(tuning.document(commands))
         return
     print_sheet(tuning.sheet(_SHOWN))
-    screen.print("The best of each method once more; for the test set, without --holdout and --seed:")
+    screen.print(
+        "The best of each method once more; for the test set, without --holdout and --seed:"
+    )
     for command in commands.values():
         screen.print(command, soft_wrap=True)
     screen.print(f"Results: {folder}", soft_wrap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
@@ -54,8 +55,9 @@ def simulate(
         progress: True for a bar, or lines where none can be drawn; False for nothing; or an object
             that is called as the run goes on. By default a bar on a terminal and in a notebook.
         on_evaluate: is called after every evaluation with a mapping from `method` and the columns
-            of the history to their values; if it returns `favano.STOP`, the run of this method and
-            seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
+            of the history to their values, whose `model()` is the server model as a network; as
+            `favano.EarlyStopping(patience=5)`. If it returns `favano.STOP`, the run of this method
+            and seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
@@ -152,11 +154,14 @@ def _run(
     given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
+    from favano.run.early_stopping import EarlyStopping
     from favano.run.observer import ObserverFailed
     from favano.run.own_data import samples_of
     from favano.run.runner import run_together
-    from favano.run.samples import named_model
+    from favano.run.samples import named_model, new_network
 
+    if isinstance(on_evaluate, EarlyStopping) and not specs[0].problem.holdout:
+        notice("early stopping looks at the test data; give holdout=N for held-out samples")
     samples = samples_of(given, data, specs[0])
     model = given.model or named_model(specs[0], samples)
     kept = None
@@ -172,7 +177,8 @@ def _run(
             )
     except ObserverFailed as error:
         results, failed = error.results, error.error
-    comparison = Comparison(results)
+    network = partial(new_network, model)
+    comparison = Comparison([replace(result, _network=network) for result in results])
     alone = comparison.results[0] if len(comparison.results) == 1 else comparison
     if failed is not None:
         failed.result = alone  # type: ignore[attr-defined]

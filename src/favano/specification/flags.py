@@ -29,4 +29,7 @@ def _flag(key: str, value: object) -> list[str]:
     name = key.replace("_", "-")
     if isinstance(value, bool):
         return [f"--{name}" if value else f"--no-{name}"]
-    return [f"--{name}", ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)]
+    return [
+        f"--{name}",
+        ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value),
+    ]

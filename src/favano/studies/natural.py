@@ -60,7 +60,11 @@ def natural_runs(keys: Mapping[str, object], seeds: int) -> list[StudyRun]:
 
 
 def _experiment(
-    keys: Mapping[str, object], title: str, heading: str, rates: RateSearch, about: Mapping[str, str]
+    keys: Mapping[str, object],
+    title: str,
+    heading: str,
+    rates: RateSearch,
+    about: Mapping[str, str],
 ) -> Experiment:
     return Experiment(
         name=str(keys["dataset"]),

@@ -127,14 +127,17 @@ class StepMeter:
     since: float = 0.0  # the beginning, plus the time already charged
 
     def begin(self, steps: int) -> None:
+        """So many local steps are to be made."""
         self.since = perf_counter()
         self.inner.begin(steps)
 
     def advance(self, label: str, steps: int, time: float) -> None:
+        """So many were made."""
         self.steps += steps
         self.inner.advance(label, steps, time)
 
     def end(self) -> None:
+        """All are made."""
         self.inner.end()
 
     def charge(self, steps: int) -> float:
