@@ -385,7 +385,7 @@ def test_changes_apply_to_all_runs_alike() -> None:
 
 def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
     from favano.studies.catalogue import EXPERIMENTS
-    from favano.studies.reproduce import check_all
+    from favano.studies.run_maker import check_all
 
     runs = EXPERIMENTS["table-2"].runs(1)
     with pytest.raises(BadInput, match="dataset=mnist: no Parquet files in"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import NamedTuple
 
 from favano.errors import require
@@ -47,7 +48,7 @@ class EarlyStopping:
             self._runs[run] = _Progress(time, value, 0)
             return None
         change = self.least_change if metric.best == "high" else -self.least_change
-        if metric.better(value, before.best + change):
+        if isnan(before.best) or metric.better(value, before.best + change):
             self._runs[run] = _Progress(time, value, 0)
             return None
         self._runs[run] = _Progress(time, before.best, before.waited + 1)
