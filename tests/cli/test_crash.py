@@ -53,7 +53,8 @@ SEARCH = (
 PAPER = "reproduce figure-mnist --scale 0.05 --seeds 1 --data-dir data --checkpoint-every 0"
 LONG = 1e6
 EXACT = (
-    "history.csv", "model.safetensors", "participation.json", "bound.csv", "spec.toml", "trials.csv",
+    "history.csv", "model.safetensors", "participation.json", "bound.csv", "spec.toml",
+    "trials.csv",
 )  # fmt: skip
 
 

@@ -10,7 +10,14 @@ import pytest
 from favano.errors import BadInput
 from favano.planning.comparison import comparison
 from favano.specification.spec import Spec
-from favano.studies.points import axes_of, drawn_points, equal_grids, parse_grid, spread_points
+from favano.studies.points import (
+    Axes,
+    axes_of,
+    drawn_points,
+    equal_grids,
+    parse_grid,
+    spread_points,
+)
 from favano.studies.search import halving
 
 GRID = {"learning_rate": ["0.05", "0.2", "0.8"], "fedbuff.server_learning_rate": ["0.1", "1"]}
@@ -37,7 +44,7 @@ def test_every_method_tries_as_many_points_in_its_own_range(
 
 
 def test_a_value_for_one_method_goes_before_that_for_all() -> None:
-    given = {"learning_rate": [0.1, 0.2], "fedbuff.learning_rate": [1, 2]}
+    given: dict[str, list[float]] = {"learning_rate": [0.1, 0.2], "fedbuff.learning_rate": [1, 2]}
     mine, theirs = axes_of(specs("favano", "fedbuff"), given)
     assert (mine["learning_rate"], theirs["learning_rate"]) == ((0.1, 0.2), (1.0, 2.0))
     assert axes_of(specs("fedbuff", "favano"), {"buffer": [3, 5], "learning_rate": [1]}) == [
@@ -68,7 +75,10 @@ def test_bad_grids_are_refused(grid: Mapping[str, Sequence[object]], sentence: s
 
 
 def test_a_grid_of_words_that_cannot_be_as_large_is_refused() -> None:
-    grid = {"favano.reweight": ["none", "stochastic"], "fedbuff.buffer": [3, 4, 5]}
+    grid: dict[str, list[object]] = {
+        "favano.reweight": ["none", "stochastic"],
+        "fedbuff.buffer": [3, 4, 5],
+    }
     axes = axes_of(specs("favano", "fedbuff"), grid)
     with pytest.raises(BadInput, match="favano has 2 points, another method 3; need as many"):
         equal_grids(["favano", "fedbuff"], axes)
@@ -77,7 +87,7 @@ def test_a_grid_of_words_that_cannot_be_as_large_is_refused() -> None:
 
 
 def test_spread_points_fill_the_range_and_keep_types() -> None:
-    axes = {
+    axes: Axes = {
         "rate": (0.001, 1.0),
         "buffer": (2, 50),
         "mode": ("block", "code"),

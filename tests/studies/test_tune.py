@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from favano.studies.tune import describe
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tuned.py"
 FLEET = favano.Fleet(clients=6)
 KEYS: Keys = {"selected": 3, "local_steps": 4, "horizon": 70.0, "evaluate_every": 35.0, "seeds": 2}
-GRID = {"learning_rate": [0.01, 0.1], "fedbuff.buffer": [2, 3]}
+GRID: dict[str, list[float]] = {"learning_rate": [0.01, 0.1], "fedbuff.buffer": [2, 3]}
 BOTH = ["favano", "fedbuff"]
 
 
@@ -71,7 +71,7 @@ def test_all_methods_and_seeds_are_tried_alike(tuned: Tuning) -> None:
 @pytest.mark.parametrize("method", BOTH)
 def test_the_winner_run_again_is_its_row(tuned: Tuning, method: str) -> None:
     best: Any = tuned.best[method]
-    again = favano.simulate(method, problem(), FLEET, seed=1000, **KEYS, **best)
+    again = favano.simulate(method, problem(), FLEET, **{**KEYS, **best, "seed": 1000})
     assert again.final() == list(tuned.ranked[method][0].values.values())
     assert max(tuned.values.values()) >= tuned.values[method] == sum(again.final()) / 2
     means = [sum(trial.values.values()) for trial in tuned.ranked[method]]
@@ -130,8 +130,8 @@ def test_trials_of_something_else_are_not_taken(
 def test_other_data_are_refused(tmp_path: Path) -> None:
     given: Any = {"grid": {"learning_rate": [0.1, 0.2]}, "out": tmp_path, "progress": False}
     favano.tune(["favano"], problem(), FLEET, horizon=35, selected=3, **given)
-    other = problem()
-    shifted = replace(other, train=(other.train[0] + 1, other.train[1]))  # type: ignore[index]
+    (inputs, labels), other = cast(tuple[Tensor, Tensor], problem().train), problem()
+    shifted = replace(other, train=(inputs + 1, labels))
     with pytest.raises(BadInput, match="holds trials of other data; choose a new folder"):
         favano.tune(["favano"], shifted, FLEET, horizon=35, selected=3, **given)
 
