@@ -44,7 +44,7 @@ def from_json(kind: type[Document], text: str | bytes) -> Document:
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return TypeAdapter(cast(Any, kind))
 
 
 def finite(document: object) -> object:
