@@ -22,6 +22,8 @@ from favano.policies import Policy
 from favano.specification.presets import resolve
 from favano.specification.readings import READING
 from favano.specification.spec import ALGORITHM, make_spec, part_options
+from favano.studies.points import parse_grid
+from favano.studies.tune import plan_search
 from favano.timing import parse_link
 
 ROOT = Path(__file__).parent.parent
@@ -120,6 +122,19 @@ def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
         assert resolve(make_spec(given))
 
 
+def test_the_command_of_the_page_on_tuning_is_understood() -> None:
+    """All but the training: its points are those of the page."""
+    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    words = shlex.split(re.findall(r"^```\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
+    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
+    given = command.make_context("tune", words[2:]).params
+    names = given["algorithms"].split(",")
+    specs = comparison({}, [{"algorithm": name} for name in names])
+    points, rungs = plan_search(specs, parse_grid(given["grid"], names), given["search"], None)
+    assert [len(some) for some in points] == [6, 6]
+    assert rungs == ((1.0, 6),)
+
+
 def test_the_readme_has_commands_without_placeholders() -> None:
     assert {words[1] for words in COMMANDS if words[:1] == ["favano"]} >= {"run", "compare", "plan"}
     assert [word for words in COMMANDS for word in words if re.fullmatch(r"[A-Z]{3,}", word)] == []
@@ -137,7 +152,7 @@ def test_every_make_target_has_a_rule() -> None:
 
 TASKS = [
     block
-    for name in ("tasks.md", "selection.md")
+    for name in ("tasks.md", "selection.md", "tuning.md")
     for block in re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
     )

@@ -81,7 +81,7 @@ ALLOWED = {
     "report": {"types", "errors", "records", "methods", "specification"},
     "results": {
         "errors", "user_classes", "records", "policies", "methods", "training", "specification",
-        "report",
+        "report", "data", "models",
     },
     "run": {
         "preflight",

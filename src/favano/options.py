@@ -122,6 +122,11 @@ class Option(Generic[T]):
         """Whether it holds several values; on the command line, between commas."""
         return any(get_origin(kind) in (tuple, Sequence) for kind in _inner_types(self.kind))
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number."""
+        return _is_number(self.kind) and not self.is_list
+
     def checked(self, value: object) -> T:
         """The value in its type; a bad one is refused in one sentence."""
         if value is self.default:
@@ -144,7 +149,20 @@ class Option(Generic[T]):
             rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
             numbers = [str(part) for part in first["loc"] if isinstance(part, int)]
             rule = rule.replace("input should be", "need")
+            if self.is_number and len(listed(value)) > 1:
+                rule = "need one number"
             raise BadInput(".".join([self.name, *numbers]), first["input"], rule) from None
+
+
+def listed(value: object) -> list[object]:
+    """The values of a list, or of a text between commas; one value is a list of itself.
+
+    >>> listed("0.1,0.5"), listed([0.1, 0.5]), listed(0.1)
+    (['0.1', '0.5'], [0.1, 0.5], [0.1])
+    """
+    if isinstance(value, str):
+        return [*value.split(",")]
+    return [*value] if isinstance(value, list | tuple) else [value]
 
 
 def option(default: T, text: str, *, otherwise: str = "", symbol: str = "", source: str = "") -> T:

@@ -107,8 +107,9 @@ def test_flags_are_grouped_by_part(favano: Program) -> None:
     assert real == fleet
     assert flags["Readings of the paper"][0] == "reading"
     assert set(flags["Readings of the paper"]) - {"reading"} < set(READING_KEYS)
-    codec = {"codec_bits", "codec_scale", "codec_dither"}
-    assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
+    asked = {"codec_bits", "codec_scale", "codec_dither", "keep"}  # shown with what they need
+    assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in asked]
+    assert "keep" in groups(help_of(favano, "run", "--holdout", "200"))["Run"]
 
 
 def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None:

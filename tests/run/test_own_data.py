@@ -6,7 +6,7 @@ import runpy
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import datasets
 import numpy as np
@@ -108,16 +108,28 @@ def test_other_data_keep_their_constants() -> None:
         assert complete(dataset=dataset).fleet.clients == clients
 
 
-@pytest.mark.parametrize(("key", "value"), [("holdout", 10), ("data_fraction", 0.5)])
-def test_what_is_for_named_data_is_refused(
-    key: Literal["holdout", "data_fraction"], value: float
-) -> None:
-    holdout = int(value) if key == "holdout" else 0
-    fraction = value if key == "data_fraction" else 1.0
-    with pytest.raises(BadInput, match=f"^{key}={value}: is for data sets by name"):
-        favano.Problem(
-            nn.Linear(5, 3), train=pair(60), test=pair(30), holdout=holdout, data_fraction=fraction
-        )
+def test_what_is_for_named_data_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^data_fraction=0.5: is for data sets by name"):
+        favano.Problem(nn.Linear(5, 3), train=pair(60), test=pair(30), data_fraction=0.5)
+
+
+def test_held_out_samples_take_the_place_of_test_data() -> None:
+    """Each is in one part, with its target and its client; the test data are not looked at."""
+    inputs, targets = torch.arange(60.0).reshape(60, 1), torch.arange(60) % 3
+    parts = [list(range(20)), list(range(20, 60))]
+    train, test = (inputs, targets), (torch.full((30, 1), -1.0), torch.zeros(30).long())
+    given = favano.Problem(nn.Linear(1, 3), train, test, split=parts, holdout=12)
+    data = read_data(given)
+    held, kept = data.test.inputs.flatten(), data.train.inputs.flatten()
+    assert (len(held), len(kept)) == (12, 48)
+    assert sorted(torch.cat([held, kept]).tolist()) == list(range(60))
+    assert held.tolist() != list(range(48, 60))
+    for part, owners in ((data.train, data.owners), (data.test, data.test_owners)):
+        assert torch.equal(part.targets, part.inputs.flatten().long() % 3)
+        assert (owners["own"] == (part.inputs.flatten() >= 20).numpy()).all()
+    for count in (60, -1):
+        with pytest.raises(BadInput, match=f"^holdout={count}: need "):
+            read_data(favano.Problem(nn.Linear(1, 3), train, test, holdout=count))
 
 
 def test_inputs_are_of_one_type() -> None:

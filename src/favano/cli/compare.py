@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from favano.cli.training import (
     Target,
     end,
     json_document,
+    say_kept,
     train,
 )
 from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for, left_without
@@ -47,11 +48,8 @@ def compare_command(
     target: Target = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
-    file = read_config(config)
-    named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
-    methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
-    shared = keys_for(file.shared, methods, file.methods)
-    keys = counted(with_flags(shared, flags), data_dir)
+    keys, methods = compared_keys(config, algorithms, flags)
+    keys = counted(keys, data_dir)
     specs = comparison(keys, methods, set_ or [])
     for words in left_without(keys, [spec.method for spec in specs]):
         say(words)
@@ -59,6 +57,17 @@ def compare_command(
     how = {"json": json, "force": force}
     every = checkpoint_every
     compare(specs, folder, data_dir, **how, every=every, cluster=cluster, target=target)
+
+
+def compared_keys(
+    config: Path | None, algorithms: str | None, flags: Values
+) -> tuple[Values, Sequence[Mapping[str, object]]]:
+    """The keys of all methods, and the methods with keys of their own."""
+    file = read_config(config)
+    named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
+    methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
+    shared = keys_for(file.shared, methods, file.methods)
+    return with_flags(shared, flags), methods
 
 
 def compare(
@@ -82,6 +91,7 @@ def compare(
         raise
     results = collect(folders)
     _write_page(results, page, target)
+    say_kept(folders)
     if json:
         print_json(json_document(specs, folders))
     else:

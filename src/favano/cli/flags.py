@@ -25,7 +25,7 @@ from favano.policies import Policy
 from favano.policies.registry import NAME, policy_class
 from favano.policies.selection_names import KEY as SELECTION
 from favano.quantisation.recipe import Recipe
-from favano.run.data import with_clients
+from favano.run.data import with_clients, with_holdout
 from favano.specification.config import SERVER, read_config
 from favano.specification.config import Config as ConfigFile
 from favano.specification.federation_keys import simulated_keys
@@ -80,6 +80,7 @@ _DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this wo
         "momentum", "nesterov", "beta2", "epsilon", "weight_decay", "clip", "optimiser_state",
     ),
     "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
+    "--holdout": ("keep",),
     "--codec": ("codec_bits", "codec_scale", "codec_dither"),
     "--fleet": (
         "flops_per_second", "flops_per_score", "availability", "when_away", "link", "server_link",
@@ -284,6 +285,12 @@ def counted(keys: Values, data_dir: Path | None) -> Values:
     """The keys, with the number of clients in the data where their split is natural."""
     with decoding(str(keys.get("dataset"))) as on_image:
         return with_clients(keys, data_dir, on_image)
+
+
+def held_out(keys: Values, data_dir: Path | None) -> Values:
+    """The keys, with a fifth of the training samples held out if they do not say how many."""
+    with decoding(str(keys.get("dataset"))) as on_image:
+        return with_holdout(keys, data_dir, on_image)
 
 
 def _named_spec(keys: Values) -> Spec:

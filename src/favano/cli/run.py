@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import default_folder, print_costs, print_json, screen
-from favano.cli.training import CheckpointEvery, Force, Target, end, json_document, train
+from favano.cli.training import (
+    CheckpointEvery,
+    Force,
+    Target,
+    end,
+    json_document,
+    say_kept,
+    train,
+)
 from favano.report import final_table
 from favano.results import read_result
 from favano.specification.presets import resolve
@@ -24,6 +32,7 @@ def run_command(
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
     train([spec], [folder], data_dir, out=folder, force=force, every=checkpoint_every)
+    say_kept([folder])
     if json:
         print_json(json_document([spec], [folder]))
     else:

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from favano.records.document import Whole
-from favano.records.metric import ACCURACY, LOSS
+from favano.records.metric import ACCURACY, LOSS, MetricRecord
 from favano.records.table import from_csv, to_csv, write_csv
 
 if TYPE_CHECKING:
@@ -99,6 +99,16 @@ def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
     server; the last row then belongs to a later model than those of other methods.
     """
     return [row for row in rows if row.time <= horizon]
+
+
+def best_row(rows: Iterable[Row], metric: MetricRecord, horizon: float | None) -> Row | None:
+    """The first row with the best value up to the horizon; None if none is finite."""
+    best: Row | None = None
+    for row in rows if horizon is None else up_to(rows, horizon):
+        value = row.value(metric.name)
+        if isfinite(value) and (best is None or metric.better(value, best.value(metric.name))):
+            best = row
+    return best
 
 
 def history_to_csv(rows: Sequence[Row]) -> str:

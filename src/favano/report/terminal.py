@@ -90,8 +90,9 @@ def _caption(results: Sequence[ReportedResult], spared: Sequence[str], *, paired
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
     tested = {result.summary.test_samples for result in results}
+    kind = "held-out training" if results[0].keys.get("holdout") else "test"
     scored = (
-        f", on {tested.pop():,} test samples" if len(tested) == 1 and None not in tested else ""
+        f", on {tested.pop():,} {kind} samples" if len(tested) == 1 and None not in tested else ""
     )
     below = f"\noptimiser: {trained}" if trained else ""
     return _CAPTION + scored + _PAIRED * paired + left_out + below

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import tomli_w
 
 from favano import __version__, records
-from favano.errors import NonFiniteUpdate, WriteFailed, one_line, require
+from favano.data import KNOWN_SHAPES
+from favano.errors import (
+    BadInput,
+    NonFiniteUpdate,
+    WriteFailed,
+    format_error,
+    one_line,
+    require,
+)
 from favano.methods import all_methods, our_methods
 from favano.records import (
     ACCURACY,
@@ -25,8 +33,10 @@ from favano.records import (
     RunRecord,
     Summary,
     as_path,
+    best_row,
     final_values,
     leading,
+    rows_by_seed,
     run_record,
     up_to,
 )
@@ -57,12 +67,13 @@ from favano.results.folder_check import (
 from favano.results.model_file import models_to_bytes, read_models
 from favano.specification.config import spec_tables, stored_keys
 from favano.specification.optimiser_words import describe_optimiser
-from favano.specification.presets import resolve
+from favano.specification.presets import OWN, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec
 from favano.user_classes import only_trusted
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
     from favano.training import TraceReport
 
@@ -102,6 +113,7 @@ class Result:
     steps_before: int = 0
     seconds_before: float = 0.0
     traced: TraceReport | None = None
+    _network: Callable[[int], Module] | None = None  # makes the network of a seed
     _spec: Spec | None = None  # None: made of the keys when it is asked for
     _states: dict[int, State] | None = None  # None: read when they are asked for
 
@@ -257,13 +269,62 @@ class Result:
 
     @property
     def models(self) -> dict[int, State]:
-        """The final network of each seed, as a state dictionary."""
+        """The final network of each seed, or the best with keep=best, as a state dictionary."""
         from favano.training import OF_LOSS
 
         return {
             seed: {name: tensor for name, tensor in state.items() if not name.startswith(OF_LOSS)}
             for seed, state in self.states.items()
         }
+
+    def kept_row(self, rows: Sequence[Row]) -> tuple[Row, str]:
+        """The row of a seed whose model is kept, the `best` or the `last` one."""
+        best = best_row(rows, self.leading, self.horizon) if self.keeps_best else None
+        return (rows[-1], "last") if best is None else (best, "best")
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether `models` are the best ones, chosen on held-out samples, not the last."""
+        return self.keys.get("keep") == "best"
+
+    @property
+    def kept(self) -> dict[int, Row]:
+        """The evaluation of each seed's model in `models`."""
+        return {seed: self.kept_row(rows)[0] for seed, rows in rows_by_seed(self.rows).items()}
+
+    def model(self, seed: int | None = None, *, network: Module | None = None) -> Module:
+        """The network of a seed, by default the first, with the weights of `models`.
+
+        It is a new object of the class that was trained. A result that was read from a folder knows
+        networks by their names; your own are given as `network`, which gets the weights and is
+        returned.
+        """
+        known = self.models
+        seed = min(known, default=0) if seed is None else seed
+        rule = f"need one of {', '.join(map(str, known))}" if known else "holds no models"
+        require(seed in known, "seed", seed, rule)
+        made = self._new_network(seed) if network is None else network
+        try:
+            made.load_state_dict(known[seed])
+        except RuntimeError as error:
+            rule = f"is not the network that was trained: {format_error(error)}"
+            raise BadInput("network", type(made).__name__, rule) from error
+        return made
+
+    def _new_network(self, seed: int) -> Module:
+        if self._network is not None:
+            return self._network(seed)
+        from torch.random import fork_rng
+
+        from favano.models.catalogue import build
+
+        name, shape = str(self.keys.get("model")), KNOWN_SHAPES.get(str(self.keys.get("dataset")))
+        rule = "was made with a network or data that its files do not hold; give network=..."
+        ours = name != OWN and shape is not None
+        require(ours, "results", self.folder, rule)
+        assert shape is not None
+        with fork_rng(devices=[]):
+            return build(name, input_shape=shape.inputs, classes=shape.classes)
 
     @property
     def losses(self) -> dict[int, State]:

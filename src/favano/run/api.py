@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from favano.data import is_natural
 from favano.errors import require
@@ -18,7 +19,9 @@ from favano.planning.comparison import (
     keys_with_readings,
     label_variants,
     left_without,
+    several_values,
     shared_keys,
+    variants,
 )
 from favano.planning.fleet import needs_cost
 from favano.planning.planned import plan_seed
@@ -32,7 +35,7 @@ from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
 from favano.specification.readings import READING
-from favano.specification.spec import POLICY, Spec, make_spec, with_fleet, with_policy
+from favano.specification.spec import LABEL, POLICY, Spec, make_spec, with_fleet, with_policy
 from favano.timing import JobCost
 
 if TYPE_CHECKING:
@@ -63,8 +66,9 @@ def simulate(
         progress: True for a bar, or lines where none can be drawn; False for nothing; or an object
             that is called as the run goes on. By default a bar on a terminal and in a notebook.
         on_evaluate: is called after every evaluation with a mapping from `method` and the columns
-            of the history to their values; if it returns `favano.STOP`, the run of this method and
-            seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
+            of the history to their values, whose `model()` is the server model as a network; as
+            `favano.EarlyStopping(patience=5)`. If it returns `favano.STOP`, the run of this method
+            and seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
@@ -93,12 +97,14 @@ def compare(
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
 
-    Keys of the clock go to the methods that have them.
+    Keys of the clock go to the methods that have them. A number that lists several values, as in
+    `learning_rate=[0.1, 0.5]`, makes a variant of each method for each of them.
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    return _run(list(methods), problem, fleet, keys, progress, on_evaluate, checkpoints)
+    rest = progress, on_evaluate, checkpoints
+    return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
 def plan(
@@ -110,9 +116,7 @@ def plan(
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given, clients, rest = _parts(problem, fleet, _read(keys, [method]))
-    data = _own_data(given)
-    (spec,) = _specs([method], given, _counted(clients, given, data), rest)
+    given, data, (spec,) = prepare([method], problem, fleet, keys)
     traits = None if data is None else data.traits
     if data is None and spec.counts_samples:
         traits = given.named_data.traits
@@ -132,6 +136,32 @@ def _cost(spec: Spec, problem: Problem, data: OwnData | None) -> JobCost | None:
     return job_cost(spec, samples, problem.model or named_model(spec, samples))
 
 
+class Prepared(NamedTuple):
+    """What was asked for: problem, its data if they are the caller's own, and specifications."""
+
+    problem: Problem
+    data: OwnData | None
+    specs: list[Spec]
+
+
+def prepare(
+    methods: Sequence[AMethod],
+    problem: Problem | str,
+    fleet: Fleet | str | None,
+    keys: Mapping[str, object],
+    *,
+    holdout: int | None = None,
+    compared: bool = False,
+) -> Prepared:
+    """Complete specifications of these methods; with another number of held-out samples."""
+    given, clients, rest = _parts(problem, fleet, _read(keys, methods))
+    if holdout is not None:
+        given = replace(given, holdout=holdout)
+    data = _own_data(given)
+    counted = _counted(clients, given, data)
+    return Prepared(given, data, _specs(methods, given, counted, rest, compared=compared))
+
+
 def _run(
     methods: Sequence[AMethod],
     problem: Problem | str,
@@ -140,19 +170,22 @@ def _run(
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
+    *,
+    compared: bool = False,
 ) -> Comparison:
-    given, clients, keys = _parts(problem, fleet, _read(keys, methods))
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    data = _own_data(given)
-    specs = _specs(methods, given, _counted(clients, given, data), keys)
+    given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.checkpoints import Checkpoints
+    from favano.run.early_stopping import EarlyStopping
     from favano.run.observer import ObserverFailed
     from favano.run.own_data import samples_of
     from favano.run.runner import run_together
-    from favano.run.samples import named_model
+    from favano.run.samples import named_model, new_network
 
+    if isinstance(on_evaluate, EarlyStopping) and not specs[0].problem.holdout:
+        notice("early stopping looks at the test data; give holdout=N for held-out samples")
     samples = samples_of(given, data, specs[0])
     model = given.model or named_model(specs[0], samples)
     kept = None
@@ -162,13 +195,14 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        with _shown_progress(progress) as shown:
+        with shown_progress(progress) as shown:
             results = run_together(
                 specs, samples, model, progress=shown, on_evaluate=on_evaluate, checkpoints=kept
             )
     except ObserverFailed as error:
         results, failed = error.results, error.error
-    comparison = Comparison(results)
+    network = partial(new_network, model)
+    comparison = Comparison([replace(result, _network=network) for result in results])
     alone = comparison.results[0] if len(comparison.results) == 1 else comparison
     if failed is not None:
         failed.result = alone  # type: ignore[attr-defined]
@@ -184,7 +218,7 @@ def _run(
 
 
 @contextmanager
-def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
+def shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     """What shows how far the runs are."""
     from favano.run.progress import ProgressBar, Silence, draws_bars
 
@@ -262,8 +296,13 @@ def _specs(
     problem: Problem,
     fleet: Fleet | None,
     keys: Mapping[str, object],
+    *,
+    compared: bool,
 ) -> list[Spec]:
-    """Complete specifications; values taken for own data are printed once."""
+    """Complete specifications; values taken for own data are printed once.
+
+    Where methods are compared, numbers that list several values make variants.
+    """
     made = [as_method(method) for method in methods]
     require(bool(made), "methods", "[]", "need at least one method")
     fleet, part = fleet or Fleet(), problem.part
@@ -275,9 +314,12 @@ def _specs(
             for key in options_of(type(method)):
                 rule = f"is an option of the method: give it to {type(method).__name__}(...)"
                 require(key not in mine, key, mine.get(key), rule)
-        spec = make_spec(mine, type(method))
-        chosen = method if given is method else replace(spec.method, label=method.label)
-        asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
+        several = several_values(mine, type(method)) if compared else {}
+        for values in variants(several, method.label or method.title):
+            spec = make_spec({**mine, **values}, type(method))
+            label = str(values.get(LABEL, method.label))
+            chosen = replace(method if given is method else spec.method, label=label)
+            asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
     specs = [resolve(spec) for spec in label_variants(asked)]
     for words in left_without(keys, made):
         notice(words)

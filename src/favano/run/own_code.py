@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from torch import nn
 from torch.nn import functional
 
 from favano.code_digest import PLAIN, code_digest
 from favano.metrics import Metric, accuracy
-from favano.run.samples import Samples
+from favano.quantisation import quantised
+from favano.run.assembly import initial_vector
+from favano.run.samples import ModelFactory, Samples, initial_module, number_type
 from favano.specification.presets import OWN
 from favano.specification.spec import Spec
 from favano.training import FlatModel
@@ -37,6 +40,18 @@ def digests_of(flat: FlatModel, initial: Vector, samples: Samples) -> dict[str, 
             (initial, *flat.constants.values()) if flat.constants else initial
         ),
     }
+
+
+def code_of(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> dict[str, str]:
+    """The digests of a run before it is made; none if network, loss and metrics are ours."""
+    if not is_own(spec, samples):
+        return {}
+    module, seed = initial_module(model, spec.run.seed), spec.run.seed
+    dtype, device = number_type(module, samples), samples.labels.device
+    network = quantised(module, spec.training.recipe)
+    flat = FlatModel(network, samples.loss, device=device, dtype=dtype)
+    samples = replace(samples, loss=flat.loss) if flat.loss is not samples.loss else samples
+    return digests_of(flat, initial_vector(flat, model, samples.loss, seed), samples)
 
 
 def _fields(metric: Metric) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ from favano.data.pixels import unit_pixels, white_of
 from favano.errors import BadInput, format_error, require
 from favano.metrics import accuracy, as_metrics
 from favano.records import ACCURACY
+from favano.rng import Stream, permutation
 from favano.run.data_digest import parts_of
 from favano.run.problem import Problem, is_by_client
 from favano.run.samples import Samples, check_device, traits_of
@@ -103,7 +104,26 @@ def _read(problem: Problem) -> OwnData:
     names = {**mine.names, **listed_owners(problem, len(mine.targets))}
     owners, test_owners = _numbered(names, theirs.names)
     owners |= file_owners(split, len(mine.targets))
-    return OwnData(train, test, targets.classes, owners, test_owners)
+    data = OwnData(train, test, targets.classes, owners, test_owners)
+    return _hold_out(data, problem.holdout) if problem.holdout else data
+
+
+def _hold_out(data: OwnData, count: int) -> OwnData:
+    """Random training samples instead of those for testing, as `favano.data` holds them out."""
+    size = len(data.train.targets)
+    rule = f"need 1..{size - 1}, or 0 for your test data"
+    require(0 < count < size, "holdout", count, rule)
+    order = permutation(0, Stream.HOLDOUT, size)
+    held, kept = np.sort(order[:count]), np.sort(order[count:])
+
+    def some(rows: Ints) -> tuple[Part, dict[str, Ints]]:
+        train, place = data.train, torch.from_numpy(rows)
+        names = {column: names[rows] for column, names in train.names.items()}
+        part = Part(train.inputs[place], train.targets[place], names, train.classes)
+        return part, {column: who[rows] for column, who in data.owners.items()}
+
+    (train, owners), (test, test_owners) = some(kept), some(held)
+    return OwnData(train, test, data.classes, owners, test_owners)
 
 
 def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:

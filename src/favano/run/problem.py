@@ -56,7 +56,8 @@ class Problem:
         data_dir: folder with the Parquet files of a named data set.
         batch_order: `epoch` or `replacement`.
         normalise: give images mean 0 and deviation 1 per channel, as some always have.
-        holdout: test on this many training images instead of the test set.
+        holdout: test on this many random training samples instead of the test set. Of your own data
+            they are copied, and so are those that are left to train on.
         data_fraction: share of the training and test images in use; all that are held out are.
     """
 
@@ -95,7 +96,7 @@ class Problem:
             require(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
             require(named, "dataset", self.dataset, "own data were given; remove it")
-            unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
+            unused = {"normalise": False, "data_fraction": 1.0, "data_dir": None}
             for key, default in unused.items():
                 value = getattr(self, key)
                 rule = "is for data sets by name; prepare your own data"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Final
@@ -24,7 +25,7 @@ from favano.run.engines import engine
 from favano.run.job_cost import job_cost
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
-from favano.run.samples import ModelFactory, Samples, initial_module, number_type
+from favano.run.samples import ModelFactory, Samples, initial_module, new_network, number_type
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
@@ -112,7 +113,16 @@ def run_together(
         different = {run.seed for _, run in planned}
         initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
         runs = [
-            SeedRun(result, plan, samples, flat, initial[plan.seed], gradients, on_evaluate)
+            SeedRun(
+                result,
+                plan,
+                samples,
+                flat,
+                initial[plan.seed],
+                gradients,
+                on_evaluate,
+                partial(new_network, model),
+            )
             for result, plan in planned
         ]
         for number, result in earlier.items():

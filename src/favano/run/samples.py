@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -130,9 +131,8 @@ def make_task(spec: Spec, seed: int, fleet: ClientSpeeds, samples: Samples) -> T
 
 def named_model(spec: Spec, samples: Samples) -> ModelFactory:
     """A function that builds the network of a specification for these data."""
-    return lambda: build(
-        required(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
-    )
+    name, shape, classes = required(spec.problem.model), samples.input_shape, samples.classes
+    return lambda: build(name, input_shape=shape, classes=classes)
 
 
 def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
@@ -152,6 +152,17 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
         isinstance(made, nn.Module), "model", name, "need a function that makes a torch.nn.Module"
     )
     return made
+
+
+def new_network(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
+    """A network like the one that is trained; a given one is copied, and stays as it is."""
+    if not isinstance(model, nn.Module):
+        return initial_module(model, seed)
+    try:
+        return deepcopy(model)
+    except Exception as error:
+        rule = f"cannot be copied ({format_error(error)}); give a function that makes it"
+        raise BadInput("model", type(model).__name__, rule) from error
 
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:

@@ -101,6 +101,7 @@ class Keys(TypedDict, total=False):
     evaluate_every: float
     evaluate_on: Literal["test", "clients", "both"]
     variance: Literal["start", "live"]
+    keep: Literal["last", "best"]
     track_bound: bool
     buffers: Literal["average", "local"]
     non_finite: Literal["stop", "skip"]

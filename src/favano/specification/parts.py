@@ -274,6 +274,9 @@ class RunPart(Options):
     variance: Literal["start", "live"] = option(
         "start", "variance of client models: as they start, or train"
     )
+    keep: Literal["last", "best"] = option(
+        "last", "final model: the last, or the best by the leading metric on held-out samples"
+    )
     track_bound: bool = option(False, "record ||grad f||^2 and the paper's bound on it")
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")
     non_finite: NonFinite = option("stop", "client updates with NaN: stop, or drop them")

@@ -76,6 +76,7 @@ def resolve(spec: Spec) -> Spec:
     server = filled(full.server, full.server.numbers)
     full = replace(full, training=training, server=server, run=_with_codec(full.run))
     _check_lanes(full)
+    _check_kept(full)
     return full
 
 
@@ -129,6 +130,15 @@ def _check_lanes(spec: Spec) -> None:
     lanes = stacked and spec.run.engine == "lanes"
     rule = "requires lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
     require(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
+
+
+def _check_kept(spec: Spec) -> None:
+    """Refuse to choose a model on test data, or on what clients train on."""
+    best, run = spec.run.keep == "best", spec.run
+    rule = "requires holdout=N: the best model is chosen on held-out samples, never on test data"
+    require(not best or spec.problem.holdout > 0, "keep", run.keep, rule)
+    rule = "requires evaluate_on=test or both, whose scores are those of the held-out samples"
+    require(not best or run.evaluate_on != "clients", "keep", run.keep, rule)
 
 
 def check_named(spec: Spec) -> None:
