@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
+    from favano.results.adapter_file import load_adapter as load_adapter
     from favano.results.reading import load as load
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
@@ -112,6 +113,7 @@ _HOME = {
     "column": "methods.arrays",
     "compare": "run.api",
     "load": "results.reading",
+    "load_adapter": "results.adapter_file",
     "median": "transforms.median",
     "momentum": "transforms.momentum",
     "option": "options",

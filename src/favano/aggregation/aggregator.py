@@ -235,7 +235,7 @@ class Aggregator(Generic[S]):
     @property
     def _correction_bits(self) -> int:
         """Bits of a drift correction, if one is sent with the model."""
-        return self.layout.number_bits * self.layout.trained * self.corrected
+        return self.layout.number_bits * self.layout.parameters * self.corrected
 
     def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
         """Clients of the next update whose updates must not be used; ends the run if so asked."""

@@ -42,7 +42,6 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     is the number of classes among the targets, or 0.
     """
     name = type(model.module).__name__
-    require(bool(model.trained), "model", name, "has no parameter that is trained (requires_grad)")
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = _check_inputs(model, features, "a batch of inputs")
     if classes:

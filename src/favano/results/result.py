@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import tomli_w
 
 from favano import __version__, records
-from favano.errors import NonFiniteUpdate, WriteFailed, one_line, require
+from favano.errors import BadInput, NonFiniteUpdate, WriteFailed, one_line, require
 from favano.methods import all_methods, our_methods
 from favano.records import (
     ACCURACY,
@@ -44,6 +44,7 @@ from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
+from favano.results.adapter_file import write_adapter
 from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
     check_comparison,
@@ -255,7 +256,7 @@ class Result:
 
     @property
     def models(self) -> dict[int, State]:
-        """The final network of each seed, as a state dictionary."""
+        """The final network of each seed, as a state dictionary without frozen parameters."""
         from favano.training import OF_LOSS
 
         return {
@@ -321,6 +322,17 @@ class Result:
         path = as_path("folder", folder)
         _save({path: self})
         return path
+
+    def save_adapter(self, path: Path | str, seed: int | None = None) -> Path:
+        """Write what was trained, without frozen parameters, as safetensors under its own names.
+
+        Of a seed, by default the only one. `favano.load_adapter(network, path)` reads it.
+        """
+        seed = min(self.models) if seed is None and len(self.models) == 1 else seed
+        known = ", ".join(map(str, self.models)) or "none, since no models are kept"
+        if seed not in self.models:
+            raise BadInput("seed", seed, f"need one of {known}")
+        return write_adapter(path, self.models[seed])
 
     def report(self, page: Path | str, title: str | None = None) -> Path:
         """Write one self-contained HTML page."""

@@ -109,7 +109,7 @@ class Probe:
 
     def _curvature(self, vector: Vector, features: Tensor, labels: Tensor, start: Vector) -> float:
         """The spectral norm of the Hessian of f_i."""
-        trained = [p for p in self.model.tied()[0].values() if p.requires_grad]
+        trained = [*self.model.tied()[0].values()]
         loss = self._loss(vector, features, labels)
         slopes = torch.autograd.grad(loss, trained, create_graph=True)
         flat = torch.cat([slope.flatten() for slope in slopes])

@@ -110,6 +110,8 @@ def run_together(
     with one_thread():
         different = {run.seed for _, run in planned}
         initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
+        if flat.frozen and len(different) == 1 and not isinstance(model, nn.Module):
+            initial_vector(flat, model, loss, min(different) + 1)  # must have the same ones
         runs = [
             SeedRun(result, plan, samples, flat, initial[plan.seed], gradients, on_evaluate)
             for result, plan in planned

@@ -155,16 +155,22 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
 
 
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
-    """The float type that a run computes with: that of the network and of its inputs."""
-    kinds = {parameter.dtype for parameter in module.parameters()}
-    name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
+    """The float type that a run computes with: that of what is trained, and of the inputs.
+
+    Inputs may have the type of frozen weights instead, as of a base in half precision.
+    """
+    weights, name = [*module.parameters()], type(module).__name__
+    trained = [weight for weight in weights if weight.requires_grad]
+    kinds = {weight.dtype for weight in trained or weights}
+    words = " and ".join(sorted(map(str, kinds)))
     alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
     require(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
     own, theirs = kinds.pop(), samples.features.dtype
     if samples.preprocessing is not None:  # images, which become float32
         theirs = torch.float32
     rule = f"its weights are {own}, the inputs {theirs}; give both the same type"
-    require(theirs == own or not theirs.is_floating_point, "model", name, rule)
+    fits = theirs in {own, *(weight.dtype for weight in weights)}
+    require(fits or not theirs.is_floating_point, "model", name, rule)
     return own
 
 

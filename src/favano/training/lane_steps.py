@@ -59,7 +59,8 @@ class LaneSteps:
         if self._unchecked:  # who reads these, and not a lane's, is found out
             own = self._objective.loss_parameters.values()
             for parameter in (*self._objective.network.parameters(), *own):
-                parameter.detach().fill_(math.nan)
+                if parameter.requires_grad:  # others are shared
+                    parameter.detach().fill_(math.nan)
         network = self._objective.network
         self._draws = draws_of(network) or model.draws
         self._halves = HalfWeights(network) if precision == "bf16" else None
@@ -138,25 +139,17 @@ class LaneSteps:
         `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
         plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
-        trained = self._model.trained
-        free = {
-            name: weight.detach().requires_grad_(name in trained)
-            for name, weight in weights.items()
-        }
+        free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._of_lane, randomness="different")(free, buffers, *given)
-            wanted = [free[name] for name in trained]
             slopes = torch.autograd.grad(
-                losses.sum(), wanted, allow_unused=True, materialize_grads=True
+                losses.sum(), [*free.values()], allow_unused=True, materialize_grads=True
             )
-        known = dict(zip(trained, slopes, strict=True))
+        gradients = dict(zip(free, slopes, strict=True))
         for name, parameter in self._objective.hooked.items():
-            known[name] = vmap(partial(hooked, parameter))(known[name])
+            gradients[name] = vmap(partial(hooked, parameter))(gradients[name])
         if self._unchecked:
-            self._check_reads([losses, *slopes, *known.values()])
-        gradients = {
-            n: known[n] if n in known else torch.zeros_like(weight) for n, weight in free.items()
-        }
+            self._check_reads([losses, *slopes, *gradients.values()])
         return gradients, {name: buffer.detach() for name, buffer in moved.items()}, losses.detach()
 
     def _check_reads(self, numbers: Sequence[Tensor]) -> None:

@@ -101,12 +101,20 @@ def _place(name: str) -> str:
 
 
 def copied_together(network: nn.Module, loss: Loss) -> Objective:
-    """Copies of a network and a loss that refer to each other as the given ones do."""
+    """Copies of a network and a loss that refer to each other as the given ones do.
+
+    Frozen parameters share their memory with those that were given, as nothing may change them.
+    """
     late = next((parameter for parameter in network.parameters() if _post_hooks(parameter)), None)
     rule = "has hooks on parameters after gradients are summed up; use register_hook"
     name = type(network).__name__
     require(late is None, "model", name, rule)
     memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in _computed(network)}
+    memo |= {
+        id(parameter): nn.Parameter(parameter.detach(), requires_grad=False)
+        for parameter in network.parameters()
+        if type(parameter) is nn.Parameter and not parameter.requires_grad
+    }
     try:
         copy = deepcopy(network, memo)
     except Exception as error:
