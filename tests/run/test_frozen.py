@@ -73,10 +73,10 @@ def test_a_base_in_half_precision_keeps_its_type() -> None:
 def test_adapters_are_saved_and_loaded(tmp_path: Path) -> None:
     net = Adapted()
     result = favano.simulate("favano", problem(net), FLEET, seeds=2, **KEYS)
-    with pytest.raises(BadInput, match="^seed=None: need one of 0, 1$"):
+    with pytest.raises(BadInput, match=r"^seed=None: need one of 0, 1$"):
         result.save_adapter(tmp_path / "a.safetensors")
     file = result.save_adapter(tmp_path / "a.safetensors", seed=1)
-    with pytest.raises(BadInput, match="is there already; choose another, or remove it$"):
+    with pytest.raises(BadInput, match=r"is there already; choose another, or remove it$"):
         result.save_adapter(file, seed=0)
     base = net.base.weight.clone()
     favano.load_adapter(net, file)
@@ -96,7 +96,7 @@ def test_an_adapter_of_another_network_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"does not hold base.weight, which Adapted trains$"):
         favano.load_adapter(net, file)
     assert torch.equal(net.up.weight, before)
-    with pytest.raises(BadInput, match="is no safetensors file that can be read$"):
+    with pytest.raises(BadInput, match=r"is no safetensors file that can be read$"):
         favano.load_adapter(net, tmp_path / "b.safetensors")
 
 
@@ -113,7 +113,7 @@ def test_a_run_with_frozen_parameters_is_resumed_and_verified(
         if float(str(row["time"])) > 30:
             raise RuntimeError("enough")
 
-    with pytest.raises(RuntimeError, match="enough"):
+    with pytest.raises(RuntimeError, match=r"enough"):
         favano.simulate("favano", problem(net), FLEET, checkpoints=kept, on_evaluate=stop, **keys)
     file = max(kept.rglob("seed-0.*"))
     assert file.stat().st_size < 2 * (2 + 5) * 22 * 4 + 20_000

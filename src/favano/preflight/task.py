@@ -66,7 +66,8 @@ def _check_single(model: FlatModel, task: Task) -> None:
     features, _ = task.batch(0, 0, model.vector.dtype)
     try:
         with model.unchanged(), torch.no_grad(), model.drawing():
-            model.module.train()(features[:1])
+            model.module.train()
+            model.outputs(features[:1])
     except Exception as error:
         rule = f"cannot train on a batch of one sample, which a client has: {format_error(error)}"
         advice = "; choose another batch_size, or batch_order=continuous"
@@ -78,7 +79,8 @@ def _check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     name = type(model.module).__name__
     try:
         with model.unchanged(), torch.no_grad():
-            output = model.module.eval()(features[:2].clone())
+            model.module.eval()
+            output = model.outputs(features[:2].clone())
     except Exception as error:
         rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {format_error(error)}"
         raise BadInput("model", name, rule) from error
@@ -92,7 +94,8 @@ def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor)
     """Refuse a loss that raises, that is not one number, or that has no gradient."""
     name = getattr(loss, "__name__", type(loss).__name__)
     with torch.enable_grad(), model.unchanged():
-        output = model.module.eval()(features.clone())
+        model.module.eval()
+        output = model.outputs(features.clone())
         given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
         shapes = f"outputs of shape {given} and targets of shape {wanted}"
         column = {given, wanted} == {(1,), ()} and targets.is_floating_point()

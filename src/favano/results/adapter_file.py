@@ -1,4 +1,4 @@
-"""An adapter: what was trained of a network, as a safetensors file under the network's own names."""
+"""An adapter: what was trained of a network, as a safetensors file under its own names."""
 
 from __future__ import annotations
 

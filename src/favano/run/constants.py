@@ -90,7 +90,7 @@ class Probe:
         if self.model.draws is not None:
             self.model.draws.set(0, vector.device)  # one draw of dropout for all measurements
         with self.model.drawing():
-            return self.task.loss(self.model.module(features), labels)
+            return self.task.loss(self.model.outputs(features), labels)
 
     def _gradient(self, vector: Vector, features: Tensor, labels: Tensor) -> tuple[float, Vector]:
         self.model.gradient.zero_()

@@ -25,7 +25,7 @@ from favano.run.data import load_data
 from favano.run.data_digest import data_digest
 from favano.specification.spec import Spec, required
 from favano.timing import ClientSpeeds
-from favano.training import Loss, Task
+from favano.training import IGNORED, Calling, Loss, Task
 from favano.types import Array, Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
@@ -49,6 +49,9 @@ class Samples:
     test_owners: Mapping[str, Ints] = field(default_factory=dict)  # numbered like these
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
     read: Sequence[Tensor | Array] = ()  # inputs and targets before they were prepared, for digests
+    calling: Calling = field(default_factory=Calling)  # how a network takes the features
+    open: frozenset[str] = frozenset()  # of own data: `loss` and `metrics` that were not chosen
+    own: bool = False  # whether they are the caller's, and may be fitted to the network
 
     @cached_property
     def digest(self) -> str:
@@ -67,15 +70,26 @@ class Samples:
         batch = self.features[::step][:_CALIBRATION]
         return batch if self.preprocessing is None else to_float(batch, self.preprocessing)
 
+    @cached_property
+    def ignoring(self) -> bool:
+        """Whether some labels count nowhere."""
+        parts = (self.labels, self.test_labels)
+        return self.own and any(bool((part == IGNORED).any()) for part in parts if is_whole(part))
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return tuple(self.features.shape[1:])
 
 
+def is_whole(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor are whole."""
+    return not (tensor.is_floating_point() or tensor.is_complex())
+
+
 def traits_of(targets: Tensor, classes: int, owners: Mapping[str, Ints]) -> Traits:
     """What a split may know of training data with these targets."""
-    if not classes or targets.ndim > 1:
+    if not classes or targets.ndim > 1 or bool((targets < 0).any()):
         return Traits(len(targets), owners=owners)
     return Traits(len(targets), targets.cpu().numpy(), classes, owners)
 

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from favano.errors import require
 from favano.quantisation import draws_of
+from favano.training.calling import Calling
 from favano.training.dropout import drawing
 from favano.training.objective import Loss, copied_together
 from favano.types import Vector
@@ -47,7 +48,7 @@ class Layout:
 
 
 class FlatModel:
-    """A private copy of a module whose trained parameters, gradients and buffers are views of vectors.
+    """A private copy of a module; trained parameters, gradients and buffers are views of vectors.
 
     Writing `vector` changes the module; a backward pass fills `gradient`; a forward pass in
     training mode moves the buffers inside `vector`. With it a loss is copied, which may look at the
@@ -61,6 +62,7 @@ class FlatModel:
         *,
         device: torch.device | str,
         dtype: torch.dtype = torch.float32,
+        calling: Calling | None = None,
     ) -> None:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
@@ -75,7 +77,7 @@ class FlatModel:
         tensors = (*module.named_parameters(), *module.named_buffers())
         empty = next((key for key, tensor in tensors if tensor.is_meta), None)
         require(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
-        self.objective = copied_together(module, loss)
+        self.objective = copied_together(module, loss, calling)
         _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
         self.draws = draws_of(self.module)  # None without low-precision layers and dropout
@@ -116,6 +118,10 @@ class FlatModel:
         self.set_used(self._parameters)
         self._tie()
         _keep_in_place(self.module)
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """The outputs of the module for a batch of inputs."""
+        return self.objective.calling.outputs(self.module, inputs)
 
     @property
     def weights(self) -> Vector:

@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from favano.quantisation import draws_of
+from favano.training.calling import IGNORED
 from favano.training.device_draws import device_bits
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
@@ -68,6 +69,7 @@ class LaneSteps:
         classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
         # Whether short mini-batches may be padded.
         self.padded = classes and model.draws is None and not model.layout.buffers
+        self.ignoring = classes and bool((task.labels == IGNORED).any())
 
     def __call__(self, lanes: LaneState, some: Tensor, length: int) -> None:
         """One step of some lanes, whose mini-batches have this length or are padded to it."""
@@ -185,7 +187,8 @@ class LaneSteps:
             if not self.padded:
                 return self._loss(output, labels)
             losses = functional.cross_entropy(output, labels, reduction="none")
-            return (losses * valid).sum() / valid.sum()
+            counted = valid & (labels != IGNORED) if self.ignoring else valid
+            return (losses * counted).sum() / counted.sum()
 
         with drawing(self._draws, key, self._model.dropout):
             return self._objective.at(weights, buffers, features, loss), buffers

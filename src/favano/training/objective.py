@@ -18,6 +18,7 @@ from torch.func import functional_call
 
 from favano.code_digest import globals_of, is_users
 from favano.errors import BadInput, format_error, require
+from favano.training.calling import Calling
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -39,10 +40,12 @@ class Objective(nn.Module):
     network: nn.Module
     loss: nn.Module | None  # the module that the loss is, or is a method of
     compute: Loss  # as it was given
+    calling: Calling
 
-    def __init__(self, network: nn.Module, loss: Loss) -> None:
+    def __init__(self, network: nn.Module, loss: Loss, calling: Calling | None = None) -> None:
         super().__init__()
         self.network = network
+        vars(self)["calling"] = calling or Calling()
         owner = _owner(loss)
         self.loss = owner if isinstance(owner, nn.Module) else None
         vars(self)["compute"] = loss  # not once more among the modules, if it is one
@@ -60,7 +63,7 @@ class Objective(nn.Module):
 
     def forward(self, inputs: Tensor, then: Callable[[Tensor], Any]) -> Any:
         """What `then`, which may call the loss, makes of the network's outputs."""
-        return then(self.network(inputs))
+        return then(self.calling.outputs(self.network, inputs))
 
     def at(
         self,
@@ -91,7 +94,7 @@ class Objective(nn.Module):
 
     def copied(self) -> Objective:
         """A copy."""
-        return copied_together(self.network, self.compute)
+        return copied_together(self.network, self.compute, self.calling)
 
 
 def _place(name: str) -> str:
@@ -100,7 +103,7 @@ def _place(name: str) -> str:
     return f"network.{name}" if mine == name else f"loss.{mine}"
 
 
-def copied_together(network: nn.Module, loss: Loss) -> Objective:
+def copied_together(network: nn.Module, loss: Loss, calling: Calling | None = None) -> Objective:
     """Copies of a network and a loss that refer to each other as the given ones do.
 
     Frozen parameters share their memory with those that were given, as nothing may change them.
@@ -136,7 +139,7 @@ def copied_together(network: nn.Module, loss: Loss) -> Objective:
                     if isinstance(value, _FUNCTIONS)
                 }
             )
-    return Objective(copy, rebuilt(loss))
+    return Objective(copy, rebuilt(loss), calling)
 
 
 def is_linked(network: nn.Module, loss: Loss) -> bool:
