@@ -133,7 +133,7 @@ def test_every_make_target_has_a_rule() -> None:
 
 TASKS = [
     block
-    for name in ("tasks.md", "selection.md")
+    for name in ("tasks.md", "selection.md", "adapters.md")
     for block in re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
     )

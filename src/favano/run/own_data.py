@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
@@ -438,18 +438,18 @@ def _pair(name: str, given: object) -> Pair:
     if not (isinstance(given, tuple | list) and len(given) == 2):
         size = f" of {len(given)}" if isinstance(given, tuple | list) else ""
         raise BadInput(name, f"{type(given).__name__}{size}", _PAIR)
-    targets = _tensor(name, "targets", given[1])
-    several = _several(given[0], targets)
+    several = _several(given[0], given[1])
     if several:
         parts = {key: _tensor(name, f"inputs {key}", part) for key, part in several.items()}
         rows = all(part.ndim > 0 for part in parts.values())
         require(rows, name, "numbers", "need rows of all inputs")
         inputs, fields = packed(name, parts)
-        return _checked(name, inputs, targets, fields)
-    return _checked(name, _tensor(name, "inputs", given[0]), targets, ())
+    else:
+        inputs, fields = _tensor(name, "inputs", given[0]), ()
+    return _checked(name, inputs, _tensor(name, "targets", given[1]), fields)
 
 
-def _several(given: object, targets: Tensor) -> dict[str, object]:
+def _several(given: object, targets: object) -> dict[str, object]:
     """Several inputs by their names or positions; nothing if there is one.
 
     A tuple of arrays is several inputs if each has a row for every target, unless it is itself one
@@ -458,7 +458,9 @@ def _several(given: object, targets: Tensor) -> dict[str, object]:
     if isinstance(given, Mapping):
         return {str(key): part for key, part in given.items()}
     several = isinstance(given, tuple) and all(hasattr(part, "dtype") for part in given)
-    if not (several and isinstance(given, tuple) and targets.ndim and len(given) != len(targets)):
+    if not (several and isinstance(given, tuple) and isinstance(targets, Sized)):
+        return {}
+    if len(given) == len(targets):
         return {}
     rows = {len(part) if getattr(part, "ndim", 0) else -1 for part in given}
     return dict(zip(map(str, range(len(given))), given, strict=True)) if len(rows) == 1 else {}

@@ -43,8 +43,7 @@ def as_targets(train: Tensor, test: Tensor, inputs: torch.dtype, loss: Loss | No
     if loss is None or loss is functional.cross_entropy or _ignores(loss):
         parts = [_counted(name, part) for name, part in (("train", train), ("test", test))]
     lowest = int(min(part.min() for part in parts))
-    rule = f"need labels from 0 on, or {IGNORED} where nothing is to be learnt"
-    require(lowest >= 0 or loss is not None, "train", lowest, rule)
+    require(lowest >= 0 or loss is not None, "train", lowest, "need labels from 0 on")
     classes = int(max(part.max() for part in parts)) + 1 if lowest >= 0 else 0
     return Targets(train, test, classes)
 
