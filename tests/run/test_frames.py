@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import Tensor, nn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,13 +13,12 @@ from torch import Tensor, nn
 import favano
 from favano.errors import BadInput
 from favano.run import checkpoints
-from favano.specification.keys import Keys
 from favano.training import FlatModel
 
 X = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
 Y = (X.sum(1) > 0).long()
 FLEET = favano.Fleet(clients=5)
-KEYS: Keys = {"selected": 2, "learning_rate": 0.1, "horizon": 60.0}
+KEYS: dict[str, Any] = {"selected": 2, "learning_rate": 0.1, "horizon": 60.0}
 
 
 class Adapted(nn.Module):
@@ -106,7 +106,7 @@ def test_a_run_with_frozen_parameters_is_resumed_and_verified(
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
     monkeypatch.setattr(checkpoints, "SHARE", 1e9)
     net, kept = Adapted(), tmp_path / "checkpoints"
-    keys: Keys = {**KEYS, "evaluate_every": 5.0}
+    keys = {**KEYS, "evaluate_every": 5.0}
     whole = favano.simulate("favano", problem(net), FLEET, **keys)
 
     def stop(row: Mapping[str, object]) -> None:

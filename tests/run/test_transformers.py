@@ -68,7 +68,7 @@ def test_adapters_of_a_language_model(tmp_path: Path) -> None:
     file = result.save_adapter(tmp_path / "adapter.safetensors")
     favano.load_adapter(network, file)
     assert all("lora" in name for name in result.models[0])
-    assert result.final("loss")[0] < result.history["loss"][0]
+    assert result.final("loss")[0] < result.rows[0].loss
     assert result.rows[-1].bits_up % (32 * 4 * 2 * 8) == 0
     assert float(network.eval()(**data).loss.detach()) == pytest.approx(result.final("loss")[0])
 
@@ -126,7 +126,7 @@ def test_a_loss_that_favano_does_not_know_is_that_of_the_network(kind: type[Caus
     network = made(kind)
     network.load_state_dict(result.models[0])
     assert result.metrics == ()
-    assert result.final("loss")[0] < result.history["loss"][0]
+    assert result.final("loss")[0] < result.rows[0].loss
     own = float(network.eval()(**whole).loss.detach())
     assert result.final("loss")[0] == pytest.approx(own, rel=1e-5)
     tokens = whole["input_ids"], whole["labels"]
@@ -180,10 +180,8 @@ def test_dictionaries_and_tuples_of_tensors() -> None:
     rows = []
     for kind, inputs in ((Sum, named), (Sum, (points, weights)), (OfMapping, named)):
         torch.manual_seed(0)
-        lists = [_rows(inputs, part) for part in torch.arange(120).split(40)]
-        by_client = [
-            (own, label[part]) for own, part in zip(lists, torch.arange(120).split(40), strict=True)
-        ]
+        parts = torch.split(torch.arange(120), 40)
+        by_client = [(_rows(inputs, part), label[part]) for part in parts]
         problem = favano.Problem(kind(), train=by_client, test=(inputs, label))
         rows.append(favano.simulate("fedavg", problem, selected=2, horizon=60).rows)
         assert len(rows[0]) > 1
@@ -244,6 +242,7 @@ def test_runs_are_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of other packages
 def test_transformers_and_peft_themselves(tmp_path: Path) -> None:
     """Where they are installed; no network and no hub is needed."""
     transformers = pytest.importorskip(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -87,7 +86,7 @@ def _check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     rule = f"gives {type(output).__name__}, need one tensor with an output for each sample"
     fits = isinstance(output, Tensor) and output.shape[:1] == features[:2].shape[:1]
     require(fits, "model", name, rule)
-    return cast(Tensor, output)
+    return output
 
 
 def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor) -> None:

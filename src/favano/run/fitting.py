@@ -120,7 +120,10 @@ def _in_columns(flat: FlatModel, samples: Samples, outputs: Tensor) -> Samples:
     few = shaped(labels[: len(outputs)])
     try:
         whole = flat.loss(outputs, few)
-        rows = [flat.loss(*pair) for pair in zip(outputs.split(1), few.split(1), strict=True)]
+        rows = [
+            flat.loss(*pair)
+            for pair in zip(*(torch.split(part, 1) for part in (outputs, few)), strict=True)
+        ]
         good = torch.allclose(whole, torch.stack(rows).mean(), rtol=1e-3)
     except Exception:  # the checks before a run say it
         return samples
