@@ -106,9 +106,10 @@ def run_together(
     rule = "its layers are replaced, so that no loss or hook may refer to the network"
     require(not linked, "quantise", results[0].spec.training.quantise, rule)
     flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
-    if (fit := fitted(flat, samples)) is not samples:
-        samples, loss = fit, fit.loss
-        flat = FlatModel(network, loss, device=device, dtype=dtype, calling=fit.calling)
+    if samples.own:  # with a copy of the network, since constants may change when it is tried
+        samples = fitted(flat, samples)
+        loss = samples.loss
+        flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
         for result in results:
             metrics = client_metrics(samples.metrics, result.spec.run.evaluate_on)
             result.summary.metrics = metrics
