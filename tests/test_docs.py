@@ -152,7 +152,7 @@ def test_every_make_target_has_a_rule() -> None:
 
 TASKS = [
     block
-    for name in ("tasks.md", "selection.md", "tuning.md")
+    for name in ("tasks.md", "selection.md", "tuning.md", "adapters.md")
     for block in re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
     )

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
+    from favano.results.adapter_file import load_adapter as load_adapter
     from favano.results.reading import load as load
     from favano.results.tuning import Tuning as Tuning
     from favano.run.api import compare as compare
@@ -119,6 +120,7 @@ _HOME = {
     "column": "methods.arrays",
     "compare": "run.api",
     "load": "results.reading",
+    "load_adapter": "results.adapter_file",
     "median": "transforms.median",
     "momentum": "transforms.momentum",
     "option": "options",

@@ -81,7 +81,8 @@ def test_the_essentials_of_a_named_method_have_its_flags(favano: Program) -> Non
 def test_every_flag_of_a_run_is_in_the_long_help(favano: Program) -> None:
     """Of all commands together: no flag is taken without being listed somewhere."""
     words = ["--optimiser", "adam", "--rate-schedule", "cosine", "--codec", "qsgd", "--quantise",
-             "luq", "--server-optimiser", "adam"]  # fmt: skip
+             "luq", "--server-optimiser", "adam", "--fleet", "phones", "--holdout",
+             "9"]  # fmt: skip
     both = (help_of(favano, "run", "--algorithm", name, *words) for name in ("favano", "fedavg"))
     shown = {flag for text in both for flags in groups(text).values() for flag in flags}
     assert part_options().keys() <= shown

@@ -395,7 +395,7 @@ def test_a_plan_is_that_of_the_run(tmp_path: Path) -> None:
     assert plan.time == 70.0
     assert plan.audit == result.audit
     assert len(plan.clients) == 4
-    assert set(plan.document) == {"clients", "server_steps", "time", "audit"}
+    assert set(plan.document) == {"clients", "server_steps", "time", "absence", "audit"}
     assert plan.save(tmp_path / "plan").is_file()
     assert favano.plan("fedbuff").planned.spec.problem.dataset == "digits"
     weighed = favano.plan(favano.FedAvg(sample_weights=True), horizon=300)  # asks for the data

@@ -71,7 +71,7 @@ class Update(NamedTuple):
 def bits_of_message(layout: Layout, coded: int | None, corrected: bool) -> int:
     """Bits of a message: a model, encoded in so many bits or in full, and a drift correction."""
     model = layout.bits if coded is None else coded
-    return model + layout.number_bits * layout.trained * corrected
+    return model + layout.number_bits * layout.parameters * corrected
 
 
 class Aggregator(Generic[S]):

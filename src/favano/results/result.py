@@ -56,6 +56,7 @@ from favano.report.metric_words import mean_of
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
 from favano.report.table import comparable
+from favano.results.adapter_file import write_adapter
 from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
     check_comparison,
@@ -269,7 +270,7 @@ class Result:
 
     @property
     def models(self) -> dict[int, State]:
-        """The final network of each seed, or the best with keep=best, as a state dictionary."""
+        """The network of each seed, final or the best (keep), without frozen parameters."""
         from favano.training import OF_LOSS
 
         return {
@@ -384,6 +385,17 @@ class Result:
         path = as_path("folder", folder)
         _save({path: self})
         return path
+
+    def save_adapter(self, path: Path | str, seed: int | None = None) -> Path:
+        """Write what was trained, without frozen parameters, as safetensors under its own names.
+
+        Of a seed, by default the only one. `favano.load_adapter(network, path)` reads it.
+        """
+        seed = min(self.models) if seed is None and len(self.models) == 1 else seed
+        known = ", ".join(map(str, self.models)) or "none, since no models are kept"
+        if seed not in self.models:
+            raise BadInput("seed", seed, f"need one of {known}")
+        return write_adapter(path, self.models[seed])
 
     def report(
         self, page: Path | str, title: str | None = None, *, target: float | None = None

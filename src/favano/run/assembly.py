@@ -85,7 +85,6 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
         seed=planned.seed,
         streams=planned.fleet.streams,
         plain=plain_numbers(spec, model.layout),
-        sent=model.sent,
     )
 
 
@@ -112,13 +111,16 @@ def initial_vector(
     """The initial model of a seed, where and as `flat` is."""
     module, like = initial_module(model, seed), flat.vector
     own = FlatModel(module, loss, device=like.device, dtype=like.dtype)
-    for name in own.constants.keys() | flat.constants.keys():
+    for name in own.constants | flat.constants:
         values, theirs = own.constants.get(name), flat.constants.get(name)
         same = (
             values is not None and theirs is not None and torch.equal(_bits(values), _bits(theirs))
         )
-        rule = f"has another buffer {name} for seed {seed}, and all seeds of a call share it"
-        require(same, "model", type(module).__name__, f"{rule}; simulate one seed at a time")
+        kind = "frozen parameter" if name in flat.frozen else "buffer"
+        rule = f"has another {kind} {name} for seed {seed}, and all seeds of a call share it"
+        advice = "make it once, outside of the function"
+        advice = advice if name in flat.frozen else "simulate one seed at a time"
+        require(same, "model", type(module).__name__, f"{rule}; {advice}")
     return own.snapshot()
 
 

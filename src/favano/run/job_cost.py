@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -18,6 +17,7 @@ from favano.errors import BadInput, format_error, require
 from favano.planning.fleet import needs_cost
 from favano.run.assembly import codec_of, plain_numbers
 from favano.run.data import load_data
+from favano.run.fitting import as_called, fitted
 from favano.run.samples import (
     ModelFactory,
     Samples,
@@ -43,14 +43,23 @@ def job_cost(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> J
     if not needs_cost(spec):
         return None
     module = initial_module(model, spec.run.seed)
-    flat = FlatModel(module, samples.loss, device="cpu", dtype=number_type(module, samples))
+    samples = as_called(module, samples)
+    flat = _flat(module, samples)
+    if samples.own:
+        samples = fitted(flat, samples)
+        flat = _flat(module, samples)
     codec, coded = codec_of(spec), None
     if codec is not None:
         plain = plain_numbers(spec, flat.layout)
-        coded = coded_bits(codec, flat.parameter_sizes, np.array(flat.sent), plain)
+        coded = coded_bits(codec, flat.parameter_sizes, plain)
     bits = bits_of_message(flat.layout, coded, spec.method.corrects)
     flops = _flops_per_sample(flat, samples) if spec.fleet.needs_flops else 0.0
     return JobCost(flops * required(spec.problem.batch_size), bits, bits)
+
+
+def _flat(module: nn.Module, samples: Samples) -> FlatModel:
+    dtype = number_type(module, samples)
+    return FlatModel(module, samples.loss, device="cpu", dtype=dtype, calling=samples.calling)
 
 
 def named_cost(spec: Spec, data_dir: Path | None = None) -> JobCost | None:
@@ -81,7 +90,7 @@ def _flops_per_sample(flat: FlatModel, samples: Samples) -> float:
     ):
         try:
             with counter:
-                output = flat.module.train()(inputs)
+                output = flat.calling.outputs(flat.module.train(), inputs)
                 flat.loss(output, labels.clone()).backward()  # type: ignore[no-untyped-call]
         except Exception as error:
             rule = f"cannot count the operations of a step: {format_error(error)}"

@@ -38,15 +38,19 @@ class Problem:
             function that makes one, called once per seed; by default the paper's network for the
             named data set.
         train: your data; by default `dataset`. A pair (samples, targets) of tensors or arrays, a
-            PyTorch data set of such pairs, or a Hugging Face data set. A list of these is split by
-            client. Arrays that are mapped from files are never copied as a whole. Targets that are
-            whole numbers 0..classes-1 are classes; others, of any shape, need a loss.
+            data frame, a PyTorch data set of such pairs, or a Hugging Face data set. Samples may be
+            a dictionary or a tuple of arrays, which the network takes by name or position. A list
+            of these is split by client. Arrays that are mapped from files are never copied as a
+            whole. Targets that are whole numbers 0..classes-1 are classes, and -100 is ignored
+            among them; others, of any shape, need a loss.
         test: the same for evaluation.
         dataset: a data set by name, or a folder of Parquet files.
         split: how samples are dealt out to the clients: a name, or a list of samples per client.
         collate: makes (inputs, targets) from a list of samples, for samples of different lengths.
             It is called once for all training samples and once for all test samples.
-        columns: those of inputs and of targets in a Hugging Face data set, if not obvious.
+        columns: those of inputs and of targets in a data frame or a Hugging Face data set, if not
+            obvious: `("x", "y")` or `(["a", "b"], "y")`. Several with a number per sample are one
+            matrix; others are several inputs, which the network takes by name.
         batch_size: samples per local step.
         loss: a function of a batch of outputs and targets that returns their mean loss; cross
             entropy by default.
@@ -75,7 +79,7 @@ class Problem:
     holdout: int = 0
     data_fraction: float = 1.0
     collate: Callable[[list[Any]], object] | None = None
-    columns: tuple[str, str] | None = None
+    columns: tuple[str | Sequence[str], str] | None = None
 
     def __repr__(self) -> str:
         """One line, as notebooks show it: what was given, data by their type."""

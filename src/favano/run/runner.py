@@ -22,6 +22,7 @@ from favano.results import Result
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
+from favano.run.fitting import as_called, fitted
 from favano.run.job_cost import job_cost
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
@@ -101,17 +102,27 @@ def run_together(
     require(alike, "quantise", results[0].spec.training.quantise, rule)
     module, loss = initial_module(model, planned[0][1].seed), samples.loss
     network = quantised(module, recipe)
-    dtype = number_type(network, samples)
+    samples = as_called(module, samples)
+    dtype, device = number_type(network, samples), samples.labels.device
     linked = network is not module and is_linked(module, loss)
     rule = "its layers are replaced, so that no loss or hook may refer to the network"
     require(not linked, "quantise", results[0].spec.training.quantise, rule)
-    flat = FlatModel(network, loss, device=samples.labels.device, dtype=dtype)
+    flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
+    if samples.own:  # with a copy of the network, since constants may change when it is tried
+        samples = fitted(flat, samples)
+        loss = samples.loss
+        flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
+        for result in results:
+            metrics = client_metrics(samples.metrics, result.spec.run.evaluate_on)
+            result.summary.metrics = metrics
     if flat.loss is not loss:
         samples = replace(samples, loss=flat.loss)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
         different = {run.seed for _, run in planned}
         initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
+        if flat.frozen and len(different) == 1 and not isinstance(model, nn.Module):
+            initial_vector(flat, model, loss, min(different) + 1)  # must have the same ones
         runs = [
             SeedRun(
                 result,

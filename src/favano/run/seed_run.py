@@ -94,6 +94,7 @@ class SeedRun:
             samples.loss,
             calibration,
             samples.metrics,
+            samples.ignoring,
         )
         held = client_samples(samples, task, required(spec.problem.split), flat.vector.dtype)
         self.clients = ClientEvaluator(self.evaluate, held, spec.run.evaluate_on == "both")
