@@ -90,7 +90,7 @@ def _flops_per_sample(flat: FlatModel, samples: Samples) -> float:
     ):
         try:
             with counter:
-                output = flat.calling.outputs(flat.module.train(), inputs)
+                output = flat.objective.calling.outputs(flat.module.train(), inputs)
                 flat.loss(output, labels.clone()).backward()  # type: ignore[no-untyped-call]
         except Exception as error:
             rule = f"cannot count the operations of a step: {format_error(error)}"
