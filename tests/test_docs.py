@@ -197,7 +197,7 @@ def test_the_page_on_fleets_runs(
     text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["", "python", "toml", "", "toml", "", "python"]
+    assert [kind for kind, _ in blocks] == ["", "python", "", "toml", "", "toml", "", "python"]
     for kind, block in blocks:
         if kind == "toml":
             (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)

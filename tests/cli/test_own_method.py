@@ -48,12 +48,12 @@ import favano
 class Group(favano.Method):
     """w <- mean_i w_i."""
 
-    group: int = favano.option(200, "clients that must exist")
+    group_size: int = favano.option(200, "clients that must exist")
     rates_of: str = favano.option("", "whatever rates returns")
 
     def policy(self):
-        if self.group > self.context.clients:
-            raise ValueError(f"group {self.group} > {self.context.clients} clients")
+        if self.group_size > self.context.clients:
+            raise ValueError(f"group {self.group_size} > {self.context.clients} clients")
         return self.context.rounds()
 
     def aggregate(self, state, updates):
@@ -212,7 +212,7 @@ def test_a_method_is_tried_in_the_run_that_is_asked_for(
 ) -> None:
     """Neither in a smaller one, nor in that of the default keys, nor with its default options."""
     run = ["run", "--algorithm", group, "--selected", "2", "--local-steps", "1", "--horizon", "9"]
-    assert favano(monkeypatch, *run, "--group", "10", "--clients", "60") == 0
+    assert favano(monkeypatch, *run, "--group-size", "10", "--clients", "60") == 0
     assert favano(monkeypatch, *run, "--clients", "201") == 0
 
 
@@ -220,8 +220,11 @@ def test_a_method_is_tried_in_the_run_that_is_asked_for(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--group", "7"], "policy raises ValueError: group 7 > 6 clients"),
-        (["--group", "6", "--rates-of", "x"], "rates must return a NumPy array of shape (10,), "),
+        (["--group-size", "7"], "policy raises ValueError: group 7 > 6 clients"),
+        (
+            ["--group-size", "6", "--rates-of", "x"],
+            "rates must return a NumPy array of shape (10,), ",
+        ),
     ],
 )
 def test_wrong_hooks_are_refused_in_one_sentence(

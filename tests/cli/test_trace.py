@@ -45,5 +45,5 @@ def test_a_malformed_file_is_refused_in_one_sentence(
 
 
 def test_the_help_says_what_the_file_holds(favano: Program) -> None:
-    _, out, _ = favano("run", "--help")
+    _, out, _ = favano("run", "--help-all")
     assert "a CSV with the columns client and duration" in " ".join(out.split())

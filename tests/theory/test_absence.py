@@ -287,7 +287,7 @@ def test_what_has_no_exact_law_is_refused(
     policy: Policy, met: Conditions, law: StepLaw | None
 ) -> None:
     fleet = replace(AWAY_FLEET, conditions=met, law=law or AWAY_FLEET.law)
-    with pytest.raises(BadInput, match=r"exact law of the step count.* use weights=empirical"):
+    with pytest.raises(BadInput, match=r"exact law of their steps; use weights=empirical"):
         step_weights("stochastic", "exact", (), policy, fleet)
 
 

@@ -12,8 +12,8 @@ def flags_of(spec: Spec) -> list[str]:
     """The words that give every key which was asked for.
 
     >>> from favano.specification.spec import make_spec
-    >>> " ".join(flags_of(make_spec({"algorithm": "quafl", "seeds": 2, "dampening": False})))
-    '--algorithm quafl --no-dampening --seeds 2'
+    >>> " ".join(flags_of(make_spec({"algorithm": "quafl", "seeds": 2, "server_averaging": False})))
+    '--algorithm quafl --no-server-averaging --seeds 2'
     """
     words = []
     for key, value in (spec.as_given or spec).given.items():

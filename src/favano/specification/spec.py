@@ -56,9 +56,7 @@ class Spec:
     )  # before it was completed
 
     def __post_init__(self) -> None:
-        clash = ", ".join(options_of(type(self.method)).keys() & part_options().keys())
-        rule = f"has options that are keys of any run: {clash}; rename them"
-        require(not clash, ALGORITHM, self.method.name, rule)
+        _check_names(type(self.method))
         self._check_policy()
         clients = self.fleet.clients
         for name, value in (
@@ -228,6 +226,13 @@ def part_options() -> Mapping[str, tuple[str, Option[object]]]:
     }
 
 
+def _check_names(kind: type[AnyMethod]) -> None:
+    """Refuse a method with options that are keys of any run."""
+    clash = ", ".join(options_of(kind).keys() & part_options().keys())
+    rule = f"has options that are keys of any run: {clash}; rename them"
+    require(not clash, ALGORITHM, kind.name, rule)
+
+
 def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -> Spec:
     """A specification from flat keys, of a file or of flags; bad ones are refused by name.
 
@@ -241,6 +246,7 @@ def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -
     for key, text in ((ALGORITHM, name), (LABEL, label)):
         require(text.isprintable(), key, text, "need printable characters")
     kind = kind or method_class(name)
+    _check_names(kind)
     known, own = part_options(), options_of(kind)
     parts: dict[str, dict[str, object]] = {part: {} for part in PARTS}
     options = {}
