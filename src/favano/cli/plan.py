@@ -54,10 +54,11 @@ def plan_command(
         say(f"{long}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
         plan = Plan(plan_seed(spec, spec.run.seed, traits, cost))
-        document = plan.document
+        document = plan.document if json else None
+        _ = plan.audit
     if out:
         plan.save(out)
-    if json:
+    if document is not None:
         print_json(document)
         return
     steps = counted(plan.schedule.updates, "server step")
