@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,8 @@ def test_a_large_fleet_is_audited_as_a_small_one(
         0,
     )
     by_client = Plan(planned).audit
-    assert by_client is not None and len(by_client.weight) == 30
+    assert by_client is not None
+    assert len(by_client.weight) == 30
 
     monkeypatch.setattr(plan, "MOST", 29)
     large = Plan(planned)
@@ -39,8 +42,10 @@ def test_a_large_fleet_is_audited_as_a_small_one(
 
     monkeypatch.setattr(client_weights, "weigh", counted)
     by_groups = large.audit
-    assert by_groups is not None and by_groups.weight == ()
-    assert len(columns) == 1 and columns[0] < 30
+    assert by_groups is not None
+    assert by_groups.weight == ()
+    assert len(columns) == 1
+    assert columns[0] < 30
     for mine, its in [
         (by_groups.speeds, by_client.speeds),
         (by_groups.availability, by_client.availability),
@@ -50,4 +55,17 @@ def test_a_large_fleet_is_audited_as_a_small_one(
         assert weights == pytest.approx([share.weight for share in its])
         assert [share.low for share in mine] == pytest.approx([share.low for share in its])
     weights = large.weights
-    assert weights is not None and weights.complete  # who asks for them gets them
+    assert weights is not None
+    assert weights.complete  # who asks for them gets them
+
+
+@pytest.mark.parametrize("method", _METHODS)
+def test_a_fleet_that_is_never_there_is_planned(method: str, tmp_path: Path) -> None:
+    recording = tmp_path / "never.csv"
+    recording.write_text("client,second,available\n0,0,0\n")
+    exact = {"weights": "empirical"} if method == "favano" else {}
+    keys = {"clients": 1, "selected": 1, "horizon": 60.0, "availability": f"trace:{recording}"}
+    planned = plan_seed(complete(algorithm=method, **keys, **exact), 0)
+    record = Plan(planned).audit
+    assert record is not None
+    assert record.verdict == "made no update"

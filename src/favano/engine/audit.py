@@ -78,7 +78,7 @@ def stretch_weights(
     groups, count = int(group.max()) + 1, len(stretches)
     stretch = np.searchsorted(stretches, schedule.used_by, side="right") - 1
     stretch = stretch.clip(0, count - 1)  # jobs that no update uses are beyond the last
-    place = stretch[:, None] * groups + group[schedule.client].reshape(len(stretch), -1)
+    place = stretch[:, None] * groups + group.reshape(len(group), -1)[schedule.client]
     last = [schedule.updates - 1]
     moved = _moved(method, schedule, local, place, count * groups, last)
     return _shares(moved).reshape(count, groups)
@@ -147,7 +147,7 @@ class _Propagation:
 
             initial = torch.zeros(size, dtype=torch.float64)
         self._state, self._server = method.init(initial), initial
-        # Of jobs that are not used yet: the server models, by version, and how many start from each;
+        # Of jobs that are not used yet: the server models, by version, and how many start there;
         # and the models of clients that go on from their own.
         self._versions: dict[int, Vector] = {}
         self._open: dict[int, int] = {}
