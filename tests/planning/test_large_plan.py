@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from favano.engine.audit import PLAIN, LocalSteps, Weights
+from favano.methods import AnyMethod
 from favano.planning import client_weights, plan
 from favano.planning.plan import Plan
 from favano.planning.planned import plan_seed
+from favano.schedule import Schedule
+from favano.types import Ints
 from tests.specs import complete
 
 _METHODS = ["favano", "quafl"]
@@ -36,9 +39,11 @@ def test_a_large_fleet_is_audited_as_a_small_one(
     columns: list[int] = []
     weigh = client_weights.weigh
 
-    def counted(*args: object) -> object:
-        columns.append(int(np.max(args[2])) + 1)  # type: ignore[arg-type]
-        return weigh(*args)  # type: ignore[arg-type]
+    def counted(
+        method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
+    ) -> Weights:
+        columns.append(int(group.max()) + 1)
+        return weigh(method, schedule, group, local)
 
     monkeypatch.setattr(client_weights, "weigh", counted)
     by_groups = large.audit
@@ -54,9 +59,9 @@ def test_a_large_fleet_is_audited_as_a_small_one(
         weights = [share.weight for share in mine]
         assert weights == pytest.approx([share.weight for share in its])
         assert [share.low for share in mine] == pytest.approx([share.low for share in its])
-    weights = large.weights
-    assert weights is not None
-    assert weights.complete  # who asks for them gets them
+    asked = large.weights
+    assert asked is not None
+    assert asked.complete  # who asks for them gets them
 
 
 @pytest.mark.parametrize("method", _METHODS)
@@ -64,7 +69,12 @@ def test_a_fleet_that_is_never_there_is_planned(method: str, tmp_path: Path) -> 
     recording = tmp_path / "never.csv"
     recording.write_text("client,second,available\n0,0,0\n")
     exact = {"weights": "empirical"} if method == "favano" else {}
-    keys = {"clients": 1, "selected": 1, "horizon": 60.0, "availability": f"trace:{recording}"}
+    keys: dict[str, object] = {
+        "clients": 1,
+        "selected": 1,
+        "horizon": 60.0,
+        "availability": f"trace:{recording}",
+    }
     planned = plan_seed(complete(algorithm=method, **keys, **exact), 0)
     record = Plan(planned).audit
     assert record is not None
