@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from favano.engine import audit
 from favano.engine.audit import PLAIN, LocalSteps, Weights
 from favano.methods import AnyMethod
 from favano.planning import client_weights, plan
@@ -37,7 +38,7 @@ def test_a_large_fleet_is_audited_as_a_small_one(
     monkeypatch.setattr(plan, "MOST", 29)
     large = Plan(planned)
     columns: list[int] = []
-    weigh = client_weights.weigh
+    weigh = audit.weigh
 
     def counted(
         method: AnyMethod, schedule: Schedule, group: Ints, local: LocalSteps = PLAIN
