@@ -11,7 +11,7 @@ from rich.table import Table
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
 from favano.planning.absence import Absence
-from favano.planning.client_weights import availability_classes, speed_classes
+from favano.planning.client_weights import MOST, availability_classes, speed_classes
 from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
 from favano.planning.planned import bind_method, plan_seed
@@ -26,7 +26,7 @@ from favano.specification.spec import required
 from favano.types import Ints
 
 _MANY, _TOO_MANY = 200_000, 1e10  # jobs that are planned without a word, and refused
-_SECONDS = 5e-5  # that a job takes with its share in the audit, about
+_SECONDS, _EACH = 1e-5, 1e-8  # that a job takes, about, and more for each client that is weighed
 
 
 def plan_command(
@@ -50,14 +50,18 @@ def plan_command(
     method = bind_method(spec, spec.run.seed, traits, cost)
     jobs = expected_jobs(method.run_policy, method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:
-        long = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
+        clients = required(spec.fleet.clients)
+        weighed = clients if json or traits is not None or clients <= MOST else 0
+        seconds = duration(jobs * (_SECONDS + weighed * _EACH))
+        long = f"planning about {significant(jobs)} jobs takes about {seconds}"
         say(f"{long}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
         plan = Plan(plan_seed(spec, spec.run.seed, traits, cost))
-        document = plan.document
+        document = plan.document if json else None
+        _ = plan.audit
     if out:
         plan.save(out)
-    if json:
+    if document is not None:
         print_json(document)
         return
     steps = counted(plan.schedule.updates, "server step")

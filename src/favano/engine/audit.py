@@ -78,7 +78,7 @@ def stretch_weights(
     groups, count = int(group.max()) + 1, len(stretches)
     stretch = np.searchsorted(stretches, schedule.used_by, side="right") - 1
     stretch = stretch.clip(0, count - 1)  # jobs that no update uses are beyond the last
-    place = stretch[:, None] * groups + group[schedule.client].reshape(len(stretch), -1)
+    place = stretch[:, None] * groups + group.reshape(len(group), -1)[schedule.client]
     last = [schedule.updates - 1]
     moved = _moved(method, schedule, local, place, count * groups, last)
     return _shares(moved).reshape(count, groups)
@@ -147,7 +147,11 @@ class _Propagation:
 
             initial = torch.zeros(size, dtype=torch.float64)
         self._state, self._server = method.init(initial), initial
-        self._starts: dict[int, Vector] = {}  # of jobs that are not used yet
+        # Of jobs that are not used yet: the server models, by version, and how many start there;
+        # and the models of clients that go on from their own.
+        self._versions: dict[int, Vector] = {}
+        self._open: dict[int, int] = {}
+        self._starts: dict[int, Vector] = {}
         self._own: dict[int, Vector] = {}
         self._memory: dict[int, tuple[Vector, ...]] = {}
 
@@ -165,8 +169,29 @@ class _Propagation:
     def _begin(self, version: int) -> None:
         """Jobs begin from the newest version, or from their client's own model."""
         jobs = self._timeline.begun(version)
-        for job, who in zip(jobs.tolist(), self._schedule.client[jobs].tolist(), strict=True):
-            self._starts[job] = self._own.get(who, self._server)
+        if len(jobs):
+            self._versions[version], self._open[version] = self._server, len(jobs)
+        if self._own:
+            for job, who in zip(jobs.tolist(), self._schedule.client[jobs].tolist(), strict=True):
+                if (own := self._own.get(who)) is not None:
+                    self._starts[job] = own
+
+    def _start(self, jobs: Ints) -> Stack:
+        """Start models of jobs that are used now, (k, size)."""
+        versions, row, count = np.unique(
+            self._schedule.start_version[jobs], return_inverse=True, return_counts=True
+        )
+        start = stacked([self._versions[version] for version in versions.tolist()], self._server)
+        start = start[row]
+        for version, used in zip(versions.tolist(), count.tolist(), strict=True):
+            self._open[version] -= used
+            if not self._open[version]:
+                del self._open[version], self._versions[version]
+        if self._starts:
+            for place, job in enumerate(jobs.tolist()):
+                if (own := self._starts.pop(job, None)) is not None:
+                    start[place] = own
+        return start
 
     def _update(self, version: int) -> None:
         """Make an update."""
@@ -174,7 +199,7 @@ class _Propagation:
         if len(jobs):
             plan, method = self._schedule, self._method
             client, staleness = plan.client[jobs], version - 1 - plan.start_version[jobs]
-            start = stacked([self._starts.pop(job) for job in jobs.tolist()], server)
+            start = self._start(jobs)
             end = self._trained(start, jobs)
             rates, steps = self._rates[jobs], plan.steps[jobs]
             own = method.next_client_model(server, end)

@@ -9,7 +9,7 @@ from pathlib import Path
 from favano.errors import require
 from favano.planning.absence import Absence, absence
 from favano.planning.audit import audit
-from favano.planning.client_weights import ClientWeights
+from favano.planning.client_weights import MOST, ClientWeights
 from favano.planning.participation import describe
 from favano.planning.planned import Planned
 from favano.records import AuditRecord
@@ -60,8 +60,16 @@ class Plan:
 
     @cached_property
     def audit(self) -> AuditRecord | None:
-        """Who trains the model; None if it is not linear in the models."""
-        return None if self.weights is None else audit(self.planned, self.weights)
+        """Who trains the model; None if it is not linear in the models.
+
+        Large fleets are audited by groups, without a weight of each client, which takes long.
+        """
+        if not self.planned.linear:
+            return None
+        by_groups = self.planned.fleet.clients > MOST and self.planned.fair is None
+        weights = self.planned.weigh(most=0) if by_groups else self.weights
+        assert weights is not None
+        return audit(self.planned, weights)
 
     @cached_property
     def absence(self) -> Absence | None:
