@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import default_folder, print_json, screen
-from favano.cli.training import CheckpointEvery, Force, end, json_document, train
+from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
 from favano.report import final_table
 from favano.results import read_result
 from favano.specification.presets import resolve
@@ -18,11 +18,13 @@ def run_command(
     json: Json = False,
     force: Force = False,
     checkpoint_every: CheckpointEvery = None,
+    cluster: OnCluster = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
-    train([spec], [folder], data_dir, out=folder, force=force, every=checkpoint_every)
+    every = checkpoint_every
+    train([spec], [folder], data_dir, out=folder, force=force, every=every, cluster=cluster)
     if json:
         print_json(json_document([spec], [folder]))
     else:

@@ -16,9 +16,9 @@ from favano.cluster.messages import (
     Order,
     PackRefused,
     SavedPack,
-    versions,
 )
 from favano.cluster.packs import Pack, PackedRun, Slot
+from favano.code_digest import user_sources, with_imported
 from favano.errors import WriteFailed
 from favano.records import worst
 from favano.results import Result
@@ -28,6 +28,7 @@ from favano.run.progress import Progress
 from favano.specification.history_start import named_files
 from favano.specification.spec import Spec
 from favano.types import Kernels
+from favano.user_classes import source_digest
 
 
 @dataclass
@@ -43,14 +44,15 @@ class Gathering:
     _left: dict[Pack, int] = field(default_factory=dict)  # local steps
     _missing: dict[int, set[int]] = field(default_factory=dict)  # seeds by specification
     _files: dict[str, bytes] = field(default_factory=dict)  # that specifications name
+    _sources: dict[str, str] = field(default_factory=dict)  # of the user's code
     _cannot_write: bool = False
 
     def begin(self, packs: Collection[Pack]) -> None:
         """All packs are about to be run."""
         for run in (run for pack in packs for run in pack.runs):
             self._missing.setdefault(run.number, set()).add(run.seed)
-        names = _named([result.spec for result in self.results])
-        self._files = {name: Path(name).read_bytes() for name in names}
+        self._files = _named([result.spec for result in self.results])
+        self._sources = user_sources()
         self._left = {pack: pack.steps for pack in packs}
         self.progress.begin(sum(self._left.values()))
 
@@ -61,9 +63,9 @@ class Gathering:
             seeds.setdefault(run.number, []).append(run.seed)
         settings = self.checkpoints or Checkpoints([])
         return Order(
-            versions=versions(),
             asked={number: self._asked(number, some) for number, some in seeds.items()},
             files=self._files,
+            sources=self._sources,
             workers=slot.cores,
             checkpoints=self.checkpoints is not None,
             every=settings.every,
@@ -81,7 +83,12 @@ class Gathering:
         keys = {**(spec.as_given or spec).given, **here}
         paths = [path for seed in seeds for path in self._checkpoints_of(number, seed)]
         saved = {path.name: path.read_bytes() for path in paths}
-        return Asked(keys, spec.source, tuple(seeds), saved)
+        asked = Asked(keys, spec.source, tuple(seeds), saved)
+        if all(part.import_path for part in spec.own_parts):
+            return asked
+        given = spec.as_given or spec  # with classes that are in no file
+        sent = replace(given, run=replace(given.run, **here))
+        return asked._replace(spec=sent, sources=tuple(map(source_digest, spec.own_parts)))
 
     def _checkpoints_of(self, number: int, seed: int) -> list[Path]:
         if self.checkpoints is None:
@@ -160,8 +167,12 @@ class Gathering:
                 self.results[number].summary.status = "partial"
 
 
-def _named(specs: Sequence[Spec]) -> set[str]:
-    """Files that must be on every machine: of own classes, of step times and of splits."""
-    paths = [part.import_path for spec in specs for part in spec.own_parts]
-    own = {path.rpartition(":")[0] for path in paths if path}
-    return own | {name for spec in specs for name in named_files(spec)}
+def _named(specs: Sequence[Spec]) -> dict[str, bytes]:
+    """Files that must be on every machine: of own classes, of step times and of splits.
+
+    With a class comes what its file imports from beside it.
+    """
+    places = [part.import_path for spec in specs for part in spec.own_parts]
+    code = {Path(place.rpartition(":")[0]) for place in places if place}
+    paths = {Path(name) for spec in specs for name in named_files(spec)}
+    return {str(path): path.read_bytes() for path in paths.union(*map(with_imported, code))}

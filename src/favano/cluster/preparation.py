@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import torch
-
 from favano.cluster.packs import PackedRun
-from favano.data import Dataset
 from favano.metrics import client_metrics
 from favano.planning.planned import plan_seeds
 from favano.results import Result
+from favano.run.inputs import RunInputs
 from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
-from favano.run.samples import named_model, samples_of
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.types import Kernels
@@ -28,9 +25,9 @@ class Prepared(NamedTuple):
     runs: list[PackedRun]
 
 
-def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result]) -> Prepared:
+def prepare(specs: Sequence[Spec], inputs: RunInputs, earlier: Mapping[int, Result]) -> Prepared:
     """Plan all runs, and choose kernels here for all machines: others have other bits."""
-    samples = samples_of(data, torch.device("cpu"))
+    samples = inputs.samples("cpu")
     results = [
         earlier[number].with_spec(spec)
         if number in earlier
@@ -38,7 +35,7 @@ def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result])
         for number, spec in enumerate(map(resolve, specs))
     ]
     planned = [plan_seeds(result.spec, samples.traits) for result in results]
-    model = named_model(results[0].spec, samples)
+    model = inputs.network(results[0].spec, samples)
     kernels = [kernels_here(plans[0], samples, model) for plans in planned]
     for number, result in earlier.items():
         check_earlier(result, kernels[number], samples)

@@ -43,6 +43,7 @@ def simulate(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
+    cluster: str | None = None,
     **keys: Unpack[Keys],
 ) -> Result:
     """Run one method and return its history and final models.
@@ -59,6 +60,8 @@ def simulate(
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
+        cluster: `auto` spreads seeds and methods over the GPUs of this machine, `HOST:PORT` over a
+            Ray cluster that it has joined. Network, loss, metrics and data are sent there.
         **keys: the flags of `favano run` by their names: of clock, server, training and run, of a
             method or policy that is given by its name, of a problem that is, and of the fleet if
             none is given. `policy` may be an object of `favano.Policy`, too; without it the method
@@ -69,7 +72,9 @@ def simulate(
     made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
     so does an error of `on_evaluate`, which is raised as it came.
     """
-    return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
+    return _run(
+        [method], problem, fleet, keys, progress, on_evaluate, checkpoints, cluster
+    ).results[0]
 
 
 def compare(
@@ -80,6 +85,7 @@ def compare(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
+    cluster: str | None = None,
     **keys: Unpack[Keys],
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
@@ -89,7 +95,8 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    return _run(list(methods), problem, fleet, keys, progress, on_evaluate, checkpoints)
+    every = list(methods)
+    return _run(every, problem, fleet, keys, progress, on_evaluate, checkpoints, cluster)
 
 
 def plan(
@@ -118,6 +125,7 @@ def _run(
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
+    cluster: str | None,
 ) -> Comparison:
     given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
@@ -125,14 +133,11 @@ def _run(
     data = _own_data(given)
     specs = _specs(methods, given, _counted(fleet, given, data), keys)
     from favano.results import Comparison, Interrupted, check_writable
+    from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
+    from favano.run.inputs import RunInputs
     from favano.run.observer import ObserverFailed
-    from favano.run.own_data import samples_of
-    from favano.run.runner import run_together
-    from favano.run.samples import named_model
 
-    samples = samples_of(given, data, specs[0])
-    model = given.model or named_model(specs[0], samples)
     kept = None
     if checkpoints is not None:
         folder = as_path("checkpoints", checkpoints)
@@ -140,10 +145,10 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        with _shown_progress(progress) as shown:
-            results = run_together(
-                specs, samples, model, progress=shown, on_evaluate=on_evaluate, checkpoints=kept
-            )
+        with place(cluster, on_evaluate) as there:
+            together = there.prepare(specs[0], RunInputs.of(given, data))
+            with _shown_progress(progress) as shown:
+                results = together(specs, progress=shown, on_evaluate=on_evaluate, checkpoints=kept)
     except ObserverFailed as error:
         results, failed = error.results, error.error
     comparison = Comparison(results)

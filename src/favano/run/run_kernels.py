@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
 
 from favano.planning.planned import Planned, make_fleet
 from favano.quantisation import quantised
@@ -39,7 +40,9 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
     return chosen_kernels(flat, task)
 
 
-def kernels_here(planned: Planned, samples: Samples, model: ModelFactory) -> Kernels | None:
+def kernels_here(
+    planned: Planned, samples: Samples, model: nn.Module | ModelFactory
+) -> Kernels | None:
     """The kernels that a run would have on this machine, if it is one on a CPU."""
     spec, seed = planned.spec, planned.seed
     if spec.run.device != "cpu":
