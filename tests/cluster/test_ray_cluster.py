@@ -33,7 +33,8 @@ FILES = ("history.csv", "model.safetensors", "participation.json")
 def environment() -> Iterator[dict[str, str]]:
     """With a folder for temporary files, whose name is short enough for sockets in it."""
     with TemporaryDirectory(prefix="f", dir="/tmp") as folder:
-        yield {**SETTINGS, "TMPDIR": folder, "RAY_TMPDIR": folder}
+        patient = {"RAY_raylet_start_wait_time_s": "120"}  # on a machine that is busy
+        yield {**SETTINGS, **patient, "TMPDIR": folder, "RAY_TMPDIR": folder}
 
 
 def same_bytes(folder: Path, other: Path) -> None:
@@ -108,13 +109,14 @@ def test_a_worker_that_is_killed_is_not_called_a_node(
 def test_the_loss_of_the_head_is_one_sentence(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    favano("compare", *LONG, "--out", "alone")
-    words = ["compare", *LONG, "--checkpoint-every", "0", "--out", "spread"]
+    longer = [*LONG, "--horizon", "6000"]  # goes on for longer than the head may be silent
+    favano("compare", *longer, "--out", "alone")
+    words = ["compare", *longer, "--checkpoint-every", "0", "--out", "spread"]
     done = own_network.run(two_nodes.__file__, "head", "1", *words, environment=environment)
     assert done.returncode == 1, done.stderr
-    sentence = r"favano: the head of the cluster, [\d.:]+, does not answer any more; checkpoints"
-    (said,) = (line for line in done.stderr.splitlines() if " %" not in line and "LEFT" not in line)
-    assert re.match(sentence, said)
+    assert "favano: the head of the cluster, 127.0.0.1:" in done.stderr
+    assert " does not answer any more; checkpoints are kept; repeat the command" in done.stderr
+    assert "GCS" not in done.stderr
     code, _, said = favano("resume", "spread", "--cluster", "none")
     assert code == 0, said
     same_bytes(tmp_path / "alone", tmp_path / "spread")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from favano.cluster.messages import (
     Advanced,
@@ -30,6 +31,11 @@ from favano.specification.spec import Spec
 from favano.types import Kernels
 from favano.user_classes import source_digest
 
+# What all nodes together may send, so that this process is never the bottleneck.
+_RATE: Final = 20e6  # bytes of checkpoints per second, if no interval is asked for
+_MESSAGES: Final = 20.0  # about progress, per second
+_PROGRESS: Final = 0.5  # seconds between two of one pack, at least
+
 
 @dataclass
 class Gathering:
@@ -41,10 +47,12 @@ class Gathering:
     finished: Callable[[Result], None]
     audits: bool
     checkpoints: Checkpoints | None
+    slots: int = 1  # that send messages at the same time
     _left: dict[Pack, int] = field(default_factory=dict)  # local steps
     _missing: dict[int, set[int]] = field(default_factory=dict)  # seeds by specification
     _files: dict[str, bytes] = field(default_factory=dict)  # that specifications name
     _sources: dict[str, str] = field(default_factory=dict)  # of the user's code
+    _parts: dict[int, list[Result]] = field(default_factory=dict)  # by specification
     _cannot_write: bool = False
 
     def begin(self, packs: Collection[Pack]) -> None:
@@ -61,7 +69,7 @@ class Gathering:
         seeds: dict[int, list[int]] = {}
         for run in self.left_of(pack):
             seeds.setdefault(run.number, []).append(run.seed)
-        settings = self.checkpoints or Checkpoints([])
+        settings, slots = self.checkpoints or Checkpoints([]), self.slots
         return Order(
             asked={number: self._asked(number, some) for number, some in seeds.items()},
             files=self._files,
@@ -69,6 +77,8 @@ class Gathering:
             workers=slot.cores,
             checkpoints=self.checkpoints is not None,
             every=settings.every,
+            rate=_RATE / slots,
+            progress_every=max(_PROGRESS, slots / _MESSAGES),
             keep_last=settings.keep_last,
             audits=self.audits,
         )
@@ -132,39 +142,55 @@ class Gathering:
             self._cannot_write = True
 
     def _add(self, number: int, seeds: Sequence[int], part: Result) -> None:
-        """Add the seeds of a pack to the result of their specification."""
-        whole = self.results[number]
-        whole.rows = sorted([*whole.rows, *part.rows], key=lambda row: row.seed)
-        whole.bounds = sorted([*whole.bounds, *part.bounds], key=lambda row: row.seed)
-        states = sorted({**whole.states, **part.states}.items())
-        whole.states.clear()
-        whole.states.update(states)
-        before, added = whole.summary, part.summary
-        whole.summary = replace(
-            added,
-            status=worst([before.status, added.status]),
-            runs=tuple(sorted([*before.runs, *added.runs], key=lambda run: run.seed)),
-            audit=added.audit or before.audit,
-            served=added.served or before.served,
-            code=added.code or before.code,
-        )
-        whole.participation = part.participation or whole.participation
-        whole.steps_before += part.steps_before
-        whole.seconds_before += part.seconds_before
-        whole.error = part.error or whole.error
+        """Keep the seeds of a pack until all those of their specification are there."""
+        self._parts.setdefault(number, []).append(part)
         for seed in seeds:
             for path in self._checkpoints_of(number, seed)[1:]:
                 path.unlink()
         self._missing[number] -= set(seeds)
         if not self._missing[number]:
-            self.finished(whole)
+            self._join(number)
+            self.finished(self.results[number])
+
+    def _join(self, number: int) -> None:
+        """Put the seeds that there are into the result of a specification."""
+        whole = self.results[number]
+        for part in self._parts.pop(number, []):
+            _add(whole, part)
+        whole.rows.sort(key=lambda row: row.seed)
+        whole.bounds.sort(key=lambda row: row.seed)
+        states = sorted(whole.states.items())
+        whole.states.clear()
+        whole.states.update(states)
+        whole.summary.runs = tuple(sorted(whole.summary.runs, key=lambda run: run.seed))
 
     def interrupt(self) -> None:
         """Note Ctrl-C: results that lack seeds are partial."""
         for number, seeds in self._missing.items():
+            self._join(number)
             self.results[number].interrupted = True
             if seeds:
                 self.results[number].summary.status = "partial"
+
+
+def _add(whole: Result, part: Result) -> None:
+    """Add the seeds of a pack."""
+    whole.rows += part.rows
+    whole.bounds += part.bounds
+    whole.states.update(part.states)
+    before, added = whole.summary, part.summary
+    whole.summary = replace(
+        added,
+        status=worst([before.status, added.status]),
+        runs=(*before.runs, *added.runs),
+        audit=added.audit or before.audit,
+        served=added.served or before.served,
+        code=added.code or before.code,
+    )
+    whole.participation = part.participation or whole.participation
+    whole.steps_before += part.steps_before
+    whole.seconds_before += part.seconds_before
+    whole.error = part.error or whole.error
 
 
 def _named(specs: Sequence[Spec]) -> dict[str, bytes]:

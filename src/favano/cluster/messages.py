@@ -32,6 +32,8 @@ class Order:
     workers: int  # processes, on a CPU
     checkpoints: bool
     every: float | None  # seconds between two checkpoints
+    rate: float  # bytes of checkpoints per second, if no interval is asked for
+    progress_every: float  # seconds between two messages about progress
     keep_last: bool
     audits: bool
 

@@ -35,8 +35,6 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
 from favano.user_classes import SOURCE
 
-_PERIOD = 0.5  # seconds between two messages about progress
-
 Send = Callable[[Message], None]
 
 
@@ -88,7 +86,7 @@ def _run(order: Order, inputs: RunInputs, send: Send, closed: Event) -> None:
         specs,
         samples,
         inputs.network(specs[0], samples),
-        progress=_Reporter(send, closed),
+        progress=_Reporter(send, closed, order.progress_every),
         workers=order.workers,
         finished=_nothing if order.audits else finished,
         audits=order.audits,
@@ -148,7 +146,8 @@ def _checkpoints(order: Order, send: Send) -> Checkpoints:
     def say(sentence: str) -> None:
         send(Notice(sentence))
 
-    return Checkpoints(list(folders.values()), order.every, say, order.keep_last, written)
+    folder_list = list(folders.values())
+    return Checkpoints(folder_list, order.every, say, order.keep_last, written, order.rate)
 
 
 def _portable(result: Result) -> Result:
@@ -161,10 +160,10 @@ def _portable(result: Result) -> Result:
 
 
 class _Reporter:
-    """Progress in messages, a few per second; it ends the runs if nobody listens any more."""
+    """Progress in messages, now and then; it ends the runs if nobody listens any more."""
 
-    def __init__(self, send: Send, closed: Event) -> None:
-        self._send, self._closed = send, closed
+    def __init__(self, send: Send, closed: Event, every: float) -> None:
+        self._send, self._closed, self._every = send, closed, every
         self._steps, self._sent = 0, 0.0
         self._label, self._time = "", 0.0
 
@@ -178,7 +177,7 @@ class _Reporter:
             raise KeyboardInterrupt
         self._steps += steps
         self._label, self._time = label, time
-        if perf_counter() > self._sent + _PERIOD:
+        if perf_counter() > self._sent + self._every:
             self._tell()
 
     def _tell(self) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from favano.cluster.packs import PackedRun
 from favano.metrics import client_metrics
-from favano.planning.planned import plan_seeds
+from favano.planning.planned import plan_seed, plan_seeds
 from favano.results import Result
 from favano.run.inputs import RunInputs
 from favano.run.run_kernels import kernels_here
@@ -25,8 +25,18 @@ class Prepared(NamedTuple):
     runs: list[PackedRun]
 
 
+class _Alike(NamedTuple):
+    """What runs have in common that differ in their seeds alone."""
+
+    steps: int  # of one of them; those of others are about as many
+    kernels: Kernels | None
+
+
 def prepare(specs: Sequence[Spec], inputs: RunInputs, earlier: Mapping[int, Result]) -> Prepared:
-    """Plan all runs, and choose kernels here for all machines: others have other bits."""
+    """Estimate the lengths of runs, and choose kernels here: other machines would have others.
+
+    Of runs that differ in their seeds alone one is planned; machines plan all of theirs.
+    """
     samples = inputs.samples("cpu")
     results = [
         earlier[number].with_spec(spec)
@@ -34,15 +44,22 @@ def prepare(specs: Sequence[Spec], inputs: RunInputs, earlier: Mapping[int, Resu
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(map(resolve, specs))
     ]
-    planned = [plan_seeds(result.spec, samples.traits) for result in results]
     model = inputs.network(results[0].spec, samples)
-    kernels = [kernels_here(plans[0], samples, model) for plans in planned]
+    alike: dict[str, _Alike] = {}
+    kernels, runs = [], []
+    for number, result in enumerate(results):
+        run = result.spec.run
+        key = repr({**result.spec.keys, "seed": 0, "seeds": 1})
+        if key not in alike:
+            plan = plan_seed(result.spec, run.seed, samples.traits)
+            if plan.longest_job == 1:
+                plan_seeds(result.spec, samples.traits)  # refuses what has no effect in such jobs
+            steps = plan.schedule.used_steps
+            alike[key] = _Alike(steps, kernels_here(plan, samples, model))
+        kernels.append(alike[key].kernels)
+        there = {made.seed for made in result.runs}
+        seeds = (seed for seed in range(run.seed, run.seed + run.seeds) if seed not in there)
+        runs += [PackedRun(number, seed, alike[key].steps) for seed in seeds]
     for number, result in earlier.items():
         check_earlier(result, kernels[number], samples)
-    runs = [
-        PackedRun(number, plan.seed, plan.schedule.used_steps)
-        for number, (result, plans) in enumerate(zip(results, planned, strict=True))
-        for plan in plans
-        if plan.seed not in {run.seed for run in result.runs}
-    ]
     return Prepared(results, kernels, runs)

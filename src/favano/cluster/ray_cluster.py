@@ -94,7 +94,9 @@ class Cluster:
         slots = self._slots(device)  # before planning, which takes longer
         results, kernels, runs = prepare(specs, inputs.here, earlier)
         display = progress or Silence()
-        gathering = Gathering(results, kernels, display, finished, audits, checkpoints)
+        gathering = Gathering(
+            results, kernels, display, finished, audits, checkpoints, slots=len(slots)
+        )
         packs = make_packs(runs, slots)
         gathering.begin(packs)
         driver = Driver(gathering, self._nodes[device].with_inputs(inputs.there), packs)

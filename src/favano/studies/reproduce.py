@@ -191,6 +191,7 @@ class _RunMaker:
                 seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 seconds += result.seconds_before
                 self.archive.write(run, result, seconds, footprint, self.command)
+                result.states.clear()  # not kept, and those of thousands of runs do not fit
 
             results = run_together(
                 specs,
