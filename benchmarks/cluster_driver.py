@@ -109,11 +109,12 @@ def costs() -> Document:
         nodes = RayNodes(head, "cpu")
         nodes.settle()
 
-        @ray.remote(num_returns="streaming", max_retries=0)
-        def worker(make: Callable[[int], Message], count: int) -> Iterator[Message]:
+        def answers(make: Callable[[int], Message], count: int) -> Iterator[Message]:
             yield Began(1)
             for number in range(count):
                 yield make(number)
+
+        worker = ray.remote(num_returns="streaming", max_retries=0)(answers)
 
         def through(make: Callable[[int], Message], count: int, results: int = 1) -> float:
             gathering, (pack, *_) = gathering_of(specs_of(results), Path(name), 1)

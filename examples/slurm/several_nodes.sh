@@ -29,7 +29,7 @@ trap 'kill $(jobs -p) 2> /dev/null' EXIT
 srun --overlap --nodes=1 --ntasks=1 --nodelist="$first" \
     ray start --head --port "${address##*:}" --include-dashboard false \
     --temp-dir "${TMPDIR:-/tmp}/ray-$SLURM_JOB_ID" "${own[@]}" > ray-head.log 2>&1 &
-until ray health-check --address "$address" 2> /dev/null; do sleep 1; done
+until ray health-check --address "$address" 2> /dev/null; do sleep 2; done
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
     others=$((SLURM_JOB_NUM_NODES - 1))
     srun --overlap --nodes="$others" --ntasks="$others" --exclude="$first" \

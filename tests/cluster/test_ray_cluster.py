@@ -33,8 +33,7 @@ FILES = ("history.csv", "model.safetensors", "participation.json")
 def environment() -> Iterator[dict[str, str]]:
     """With a folder for temporary files, whose name is short enough for sockets in it."""
     with TemporaryDirectory(prefix="f", dir="/tmp") as folder:
-        patient = {"RAY_raylet_start_wait_time_s": "120"}  # on a machine that is busy
-        yield {**SETTINGS, **patient, "TMPDIR": folder, "RAY_TMPDIR": folder}
+        yield {**SETTINGS, "TMPDIR": folder, "RAY_TMPDIR": folder}
 
 
 def same_bytes(folder: Path, other: Path) -> None:

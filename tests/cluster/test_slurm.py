@@ -89,7 +89,8 @@ import os
 from favano.cluster import connect
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 with connect("auto") as cluster:
-    print([slot.cores for slot in cluster._slots("cpu")])
+    cores = [slot.cores for slot in cluster._slots("cpu")]
+print(cores)
 """
     done = own_network.run("-c", text, environment=environment)
     assert done.stdout.strip().endswith("[1]"), done.stderr

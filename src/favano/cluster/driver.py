@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from favano.cluster.gathering import Gathering
 from favano.cluster.messages import Message, Order, PackRefused
@@ -31,11 +31,10 @@ class PackLost(RuntimeError):
         self.node = node
 
 
-class Stream(Hashable, Protocol):
-    """The messages of a pack that is under way."""
+Stream = TypeVar("Stream")  # the messages of a pack that is under way
 
 
-class Nodes(Protocol):
+class Nodes(Protocol[Stream]):
     """The nodes of a cluster, as the driver sees them."""
 
     def slots(self) -> list[Slot]:
@@ -63,11 +62,11 @@ class _Busy(NamedTuple):
 
 
 @dataclass
-class Driver:
+class Driver(Generic[Stream]):
     """Packs that wait, and packs that slots are at."""
 
     gathering: Gathering
-    nodes: Nodes
+    nodes: Nodes[Stream]
     waiting: list[Pack]
     _busy: dict[Stream, _Busy] = field(default_factory=dict)
     _excluded: dict[str, After] = field(default_factory=dict)  # nodes that had losses
