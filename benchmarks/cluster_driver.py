@@ -47,6 +47,7 @@ MODEL = 272_474  # parameters of ResNet-20
 WORKERS, RUNS = 1000, 10_000
 MESSAGES, RESULTS, ROWS = 2000, 200, 100
 MEBIBYTE = 1 << 20
+Make = Callable[[], Message | None]
 GPU = Path(__file__).parent / "results" / "gpu.json"
 
 
@@ -165,10 +166,11 @@ class SimulatedNodes:
     def __init__(self, workers: int, seconds_per_run: float, start: float, size: int) -> None:
         self._slots = [Slot(f"node {number}", 1, 0) for number in range(workers)]
         self._seconds, self._start, self._size = seconds_per_run, start, size
+        self._content = os.urandom(size)
         self._answer, self.now = a_result(ROWS), 0.0
         self._due: list[tuple[float, int]] = []  # times of next messages, and their packs
-        self._packs: list[Iterator[tuple[float, Message | None]]] = []
-        self._next: dict[int, Message | None] = {}
+        self._packs: list[Iterator[tuple[float, Make]]] = []
+        self._next: dict[int, Make] = {}
         self.counts: dict[str, int] = {}
 
     def slots(self) -> list[Slot]:
@@ -188,11 +190,11 @@ class SimulatedNodes:
         time, self._next[number] = next(self._packs[number])
         heapq.heappush(self._due, (time, number))
 
-    def _answers(self, order: Order, began: float) -> Iterator[tuple[float, Message | None]]:
+    def _answers(self, order: Order, began: float) -> Iterator[tuple[float, Make]]:
         """Messages of a pack and their times: the runs of a pack are made together."""
         runs = [(number, seed) for number, asked in order.asked.items() for seed in asked.seeds]
         end = began + self._start + len(runs) * self._seconds
-        yield began + self._start, Began(100 * len(runs))
+        yield began + self._start, partial(Began, 100 * len(runs))
         moments = [(began + self._start + order.progress_every * n, 0)
                    for n in range(1, int((end - began) / order.progress_every))]  # fmt: skip
         between = max(30.0 / len(runs), self._size / order.rate)
@@ -202,19 +204,22 @@ class SimulatedNodes:
             if what:
                 number, seed = runs[what % len(runs)]
                 name = f"seed-{seed}.{what}.checkpoint"
-                yield time, SavedPack(number, seed, name, os.urandom(self._size))
+                yield time, partial(SavedPack, number, seed, name, self._content)
             else:
-                yield time, Advanced("run", 1, 1.0)
+                yield time, partial(Advanced, "run", 1, 1.0)
         for number, seed in runs:
-            yield end, Ended(number, (seed,), with_model(self._answer))
-        yield end, None
+            yield end, partial(self._ended, number, seed)
+        yield end, lambda: None
+
+    def _ended(self, number: int, seed: int) -> Message:
+        return Ended(number, (seed,), with_model(self._answer))
 
     def ready(self, streams: Sequence[int], seconds: float) -> list[int]:
         self.now, number = heapq.heappop(self._due)
         return [number]
 
     def message(self, stream: int, node: str) -> Message | None:
-        message = self._next.pop(stream)
+        message = self._next.pop(stream)()  # made when it comes: workers are elsewhere
         self._count(type(message).__name__)
         if message is not None:
             self._plan(stream)

@@ -98,7 +98,8 @@ ALLOWED = {
         "planning", "transforms",
     },
     "cluster": {
-        "types", "errors", "notices", "code_digest", "user_classes", "records", "methods", "data",
+        "types", "errors", "notices", "options", "code_digest", "user_classes", "records",
+        "methods", "data",
         "training", "metrics", "specification",
         "planning", "results", "run",
     },

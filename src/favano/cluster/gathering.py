@@ -19,8 +19,9 @@ from favano.cluster.messages import (
     SavedPack,
 )
 from favano.cluster.packs import Pack, PackedRun, Slot
-from favano.code_digest import user_sources, with_imported
+from favano.code_digest import PLAIN, user_sources, with_imported
 from favano.errors import WriteFailed
+from favano.options import Options
 from favano.records import worst
 from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
@@ -29,7 +30,7 @@ from favano.run.progress import Progress
 from favano.specification.history_start import named_files
 from favano.specification.spec import Spec
 from favano.types import Kernels
-from favano.user_classes import source_digest
+from favano.user_classes import SOURCE, source_digest
 
 # What all nodes together may send, so that this process is never the bottleneck.
 _RATE: Final = 20e6  # bytes of checkpoints per second, if no interval is asked for
@@ -98,7 +99,7 @@ class Gathering:
             return asked
         given = spec.as_given or spec  # with classes that are in no file
         sent = replace(given, run=replace(given.run, **here))
-        return asked._replace(spec=sent, sources=tuple(map(source_digest, spec.own_parts)))
+        return asked._replace(spec=sent, classes=tuple(map(_values_of, spec.own_parts)))
 
     def _checkpoints_of(self, number: int, seed: int) -> list[Path]:
         if self.checkpoints is None:
@@ -191,6 +192,16 @@ def _add(whole: Result, part: Result) -> None:
     whole.steps_before += part.steps_before
     whole.seconds_before += part.seconds_before
     whole.error = part.error or whole.error
+
+
+def _values_of(part: Options) -> dict[str, object]:
+    """Plain values of a class, with its digest.
+
+    Of those that equal the base's pickling drops, and a class that is made anew may set others.
+    """
+    values = {name: value for name, value in vars(type(part)).items() if name[:1] != "_"}
+    plain = {name: value for name, value in values.items() if isinstance(value, PLAIN)}
+    return {**plain, SOURCE: source_digest(part)}
 
 
 def _named(specs: Sequence[Spec]) -> dict[str, bytes]:

@@ -19,7 +19,7 @@ class Asked(NamedTuple):
     seeds: tuple[int, ...]
     saved: Mapping[str, bytes]  # checkpoints by file name
     spec: Spec | None = None  # where keys and files do not describe it
-    sources: tuple[str | None, ...] = ()  # digests of its own parts, then
+    classes: tuple[Mapping[str, object], ...] = ()  # values of those of its own parts, then
 
 
 @dataclass(frozen=True)

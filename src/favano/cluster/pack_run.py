@@ -33,7 +33,6 @@ from favano.run.inputs import RunInputs
 from favano.run.runner import run_together
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
-from favano.user_classes import SOURCE
 
 Send = Callable[[Message], None]
 
@@ -123,8 +122,9 @@ def _place_files(files: Mapping[str, bytes]) -> None:
 
 def _spec(asked: Asked) -> Spec:
     spec = resolve(make_spec(asked.keys) if asked.spec is None else asked.spec)
-    for part, digest in zip(spec.own_parts, asked.sources, strict=False):
-        setattr(type(part), SOURCE, digest)
+    for part, values in zip(spec.own_parts, asked.classes, strict=False):
+        for name, value in values.items():
+            setattr(type(part), name, value)
     names = " and ".join(part.name for part in spec.own_parts) or spec.method.name
     rule = f"has another version of {names}; install the same"
     require(spec.source == asked.source, "cluster", platform.node(), rule)
