@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from copy import deepcopy
 from pathlib import Path
@@ -67,6 +68,16 @@ def test_one_sentence(theirs: NodeReport, sentence: str) -> None:
     assert fault is not None
     assert sentence in fault
     assert "\n" not in fault
+
+
+def test_gpus_that_ray_hides_from_the_check_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(
+        "torch.cuda.device_count", lambda: 0 if "CUDA_VISIBLE_DEVICES" in os.environ else 2
+    )
+    assert node_report.node_report("cuda")["gpus"] == 2
+    assert node_report.node_report("cpu")["gpus"] == 0
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_the_report_needs_nothing_of_ours() -> None:

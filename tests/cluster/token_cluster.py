@@ -11,14 +11,37 @@ import subprocess
 import sys
 
 PORT = "6379"
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 
 
 def main() -> None:
     """Start the cluster, and then the command."""
     theirs, mine, *words = sys.argv[1:]
-    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port", PORT]
-    ray += ["--num-cpus", "1", "--include-dashboard", "false"]
-    subprocess.run(ray, env={**os.environ, **_tokens(theirs)}, check=True, capture_output=True)
+    ray = [
+        *RAY,
+        "start",
+        "--head",
+        "--port",
+        PORT,
+        "--num-cpus",
+        "1",
+        "--include-dashboard",
+        "false",
+    ]
+    for _ in range(3):  # Ray gives up after 30 s, which a busy machine may need
+        if (
+            subprocess.run(
+                ray,
+                env={**os.environ, **_tokens(theirs)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ).returncode
+            == 0
+        ):
+            break
+        subprocess.run(
+            [*RAY, "stop", "--force"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
     command = [sys.executable, "-m", "favano", *words, "--cluster", f"127.0.0.1:{PORT}"]
     code = subprocess.run(command, env={**os.environ, **_tokens(mine)}).returncode
     sys.stderr.flush()

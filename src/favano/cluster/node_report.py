@@ -10,7 +10,7 @@ import os
 import platform
 from importlib import import_module
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
 class NodeReport(TypedDict):
@@ -47,7 +47,17 @@ def node_report(device: str = "cpu") -> NodeReport:
         "problems": problems,
         "files": files,
         "cores": len(allowed(0)) if allowed else os.cpu_count() or 1,
-        "gpus": modules["torch"].cuda.device_count()
-        if device != "cpu" and "torch" in modules
-        else 0,
+        "gpus": _gpus(modules.get("torch")) if device != "cpu" else 0,
     }
+
+
+def _gpus(torch: Any) -> int:
+    """All that PyTorch sees; Ray hides them from a task that asks for none."""
+    if torch is None:
+        return 0
+    hidden = os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    try:
+        return int(torch.cuda.device_count())
+    finally:
+        if hidden is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = hidden

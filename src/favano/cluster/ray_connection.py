@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import cache, partial
 from importlib import import_module
-from io import StringIO
+from io import TextIOBase
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TextIO
 
 import ray
 
@@ -48,7 +48,7 @@ def connection(address: str) -> Iterator[str]:
     with (
         _environment(),
         TemporaryDirectory(prefix="favano-") as folder,
-        redirect_stdout(StringIO()),
+        redirect_stdout(_WithoutRay(sys.stdout)),
     ):
         os.environ |= {key: value for key, value in SETTINGS.items() if key not in os.environ}
         try:
@@ -60,6 +60,21 @@ def connection(address: str) -> Iterator[str]:
             ray.shutdown()
 
 
+class _WithoutRay(TextIOBase):
+    """An output for all threads but those of Ray."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+
+    def write(self, text: str) -> int:
+        if threading.current_thread().name.startswith("ray_"):
+            return len(text)
+        return self._output.write(text)
+
+    def flush(self) -> None:
+        self._output.flush()
+
+
 @contextmanager
 def _environment() -> Iterator[None]:
     """Restore the variables of this process at the end."""
@@ -67,8 +82,9 @@ def _environment() -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for key in os.environ.keys() - before.keys():
+            del os.environ[key]
+        os.environ |= {key: value for key, value in before.items() if os.environ.get(key) != value}
 
 
 def _connect(address: str, folder: Path) -> None:

@@ -30,7 +30,7 @@ from favano.cluster.packs import Slot, slots_of
 from favano.errors import ClusterLost
 from favano.notices import notice
 
-_CHECK: Final = 60.0  # seconds for a node to say what it has
+_CHECK: Final = 120.0  # seconds for a node to say what it has
 _HEAD: Final = 5.0  # seconds without an answer, after which the head counts as lost
 _LOOK: Final = 1.0  # seconds between two looks at the head
 _END: Final = 10.0  # seconds for cancelled runs to end
