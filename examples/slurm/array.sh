@@ -22,6 +22,7 @@ wait "$favano"
 code=$?
 if [ -n "$ended" ]; then
     wait "$favano"
-    scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+    code=$?
+    [ "$code" -ne 0 ] && scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
 fi
 exit "$code"

@@ -50,6 +50,7 @@ wait "$favano"
 code=$?
 if [ -n "$ended" ]; then
     wait "$favano"
-    scontrol requeue "$SLURM_JOB_ID"
+    code=$?
+    [ "$code" -ne 0 ] && scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

@@ -57,9 +57,7 @@ def test_a_job_that_is_preempted_goes_on_exactly(
     done = own_network.run(*command, environment={**environment, **job("127.0.0.1")})
     assert done.returncode == 0, done.stderr
     assert "ended with 130" in done.stderr
-    assert "favano: 2 of 2 runs go on, the first at time " in done.stderr or (
-        "favano: goes on at time " in done.stderr
-    )
+    assert "favano: goes on at time " in done.stderr
     assert (tmp_path / "requeued").read_text() == "4711\n"
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
