@@ -231,8 +231,8 @@ class SimulatedNodes:
     def cancel(self, streams: Sequence[int]) -> None: ...
 
 
-def simulation(ray: Document) -> Document:
-    """The driver with its workers, and the share of a core that it takes."""
+def simulation() -> Document:
+    """The driver with its workers; the docs add Ray's share, messages times their costs."""
     line = json.loads(GPU.read_text())["lines"]
     steps = line["favano-cifar10"]["steps"]  # of one run of FAVANO on CIFAR-10
     per_run = steps / line["resnet20-tf32"]["steps_per_second"]
@@ -246,27 +246,16 @@ def simulation(ray: Document) -> Document:
         began = process_time()
         Driver(gathering, nodes, packs).finish()
         seconds = process_time() - began
-    counts = nodes.counts
-    through_ray = 1e-3 * (
-        counts["packs"] * float(ray["pack_ms"])  # type: ignore[arg-type]
-        + counts.get("Advanced", 0) * float(ray["progress_ms"])  # type: ignore[arg-type]
-        + counts.get("Ended", 0) * (float(ray["result_ms"]) + ROWS * float(ray["evaluation_ms"]))  # type: ignore[arg-type]
-        + counts.get("SavedPack", 0)
-        * (
-            float(ray["checkpoint_ms"])  # type: ignore[arg-type]
-            + size / MEBIBYTE * float(ray["checkpoint_ms_per_mib"])  # type: ignore[arg-type]
-        )
-    )
     return {
         "workers": WORKERS,
         "runs": RUNS,
         "seconds_per_run": per_run,
         "checkpoint_bytes": size,
         "virtual_seconds": nodes.now,
-        "messages": counts,
+        "messages": nodes.counts,
         "preparing_seconds": before,
         "driver_seconds": seconds,
-        "with_ray_seconds": through_ray,
+        "evaluations": ROWS,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
@@ -287,12 +276,17 @@ def main() -> None:
     """Costs, then the simulation."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
+    parser.add_argument("--part", choices=["ray", "simulation"], help="only this; keep the other")
     options = parser.parse_args()
-    ray = costs()
-    document = {"ray": ray, "simulation": simulation(ray)}
+    kept = options.out is not None and options.out.exists() and options.part is not None
+    document: Document = json.loads(options.out.read_text()) if kept else {}
+    if options.part != "simulation":
+        document["ray"] = costs()
+    if options.part != "ray":
+        document["simulation"] = simulation()
     print(json.dumps(document, indent=1))
     if options.out:
-        write(options.out, heading("cluster_driver.py") | document)
+        write(options.out, document | heading("cluster_driver.py"))
 
 
 if __name__ == "__main__":

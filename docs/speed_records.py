@@ -231,7 +231,7 @@ class SimulatedDriver(TypedDict):
     messages: dict[str, int]
     preparing_seconds: float
     driver_seconds: float
-    with_ray_seconds: float
+    evaluations: int  # of each run
     peak_mib: float
 
 
