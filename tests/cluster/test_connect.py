@@ -26,12 +26,13 @@ def test_data_are_sent_once_per_command(monkeypatch: pytest.MonkeyPatch) -> None
     """However many groups of runs there are on them."""
     pytest.importorskip("ray", reason="needs Ray: pip install 'favano[cluster]'")
     from favano.cluster import ray_cluster
+    from favano.cluster.ray_parcel import Parcel
 
     sent: list[RunInputs] = []
 
-    def parcel(inputs: RunInputs) -> ray_cluster.Parcel:
+    def parcel(inputs: RunInputs) -> Parcel:
         sent.append(inputs)
-        return ray_cluster.Parcel(inputs, None)
+        return Parcel(inputs, None)
 
     monkeypatch.setattr(ray_cluster, "parcel", parcel)
     cluster = ray_cluster.Cluster("auto", "127.0.0.1:1")
