@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from functools import cache, partial
 from importlib import import_module
-from io import TextIOBase
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, TextIO
+from typing import Final
 
 import ray
 
@@ -48,7 +48,7 @@ def connection(address: str) -> Iterator[str]:
     with (
         _environment(),
         TemporaryDirectory(prefix="favano-") as folder,
-        redirect_stdout(_WithoutRay(sys.stdout)),
+        redirect_stdout(StringIO()),
     ):
         os.environ |= {key: value for key, value in SETTINGS.items() if key not in os.environ}
         try:
@@ -58,21 +58,6 @@ def connection(address: str) -> Iterator[str]:
             yield ray.get_runtime_context().gcs_address
         finally:
             ray.shutdown()
-
-
-class _WithoutRay(TextIOBase):
-    """An output for all threads but those of Ray."""
-
-    def __init__(self, output: TextIO) -> None:
-        self._output = output
-
-    def write(self, text: str) -> int:
-        if threading.current_thread().name.startswith("ray_"):
-            return len(text)
-        return self._output.write(text)
-
-    def flush(self) -> None:
-        self._output.flush()
 
 
 @contextmanager
