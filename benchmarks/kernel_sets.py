@@ -21,7 +21,7 @@ from measurement import Document, heading, shown, spread, write
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from favano.planning.planned import make_fleet
+from favano.planning.fleet import make_fleet
 from favano.run.samples import make_task, named_model
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec

@@ -16,9 +16,15 @@ from typer.testing import CliRunner
 import favano
 from favano.cli.app import app
 from favano.cli.flags import our_options
+from favano.methods import ClientUpdates, Context, Method
 from favano.planning.comparison import comparison
+from favano.policies import Policy
 from favano.specification.presets import resolve
+from favano.specification.readings import READING
 from favano.specification.spec import ALGORITHM, make_spec, part_options
+from favano.studies.points import parse_grid
+from favano.studies.tune import plan_search
+from favano.timing import parse_link
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,7 +35,7 @@ COMMANDS = [
     for line in block.splitlines()
     if not language
 ]
-KEYS = {ALGORITHM, *part_options(), *our_options()}
+KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
 
 def prose(page: Path) -> str:
@@ -116,6 +122,19 @@ def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
         assert resolve(make_spec(given))
 
 
+def test_the_command_of_the_page_on_tuning_is_understood() -> None:
+    """All but the training: its points are those of the page."""
+    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    words = shlex.split(re.findall(r"^```\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
+    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
+    given = command.make_context("tune", words[2:]).params
+    names = given["algorithms"].split(",")
+    specs = comparison({}, [{"algorithm": name} for name in names])
+    points, rungs = plan_search(specs, parse_grid(given["grid"], names), given["search"], None)
+    assert [len(some) for some in points] == [6, 6]
+    assert rungs == ((1.0, 6),)
+
+
 def test_the_readme_has_commands_without_placeholders() -> None:
     assert {words[1] for words in COMMANDS if words[:1] == ["favano"]} >= {"run", "compare", "plan"}
     assert [word for words in COMMANDS for word in words if re.fullmatch(r"[A-Z]{3,}", word)] == []
@@ -133,7 +152,7 @@ def test_every_make_target_has_a_rule() -> None:
 
 TASKS = [
     block
-    for name in ("tasks.md", "selection.md")
+    for name in ("tasks.md", "selection.md", "tuning.md", "adapters.md")
     for block in re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
     )
@@ -171,6 +190,32 @@ def test_the_page_on_policies_runs(
     assert f"{plans[0]['server_steps']} updates" in capsys.readouterr().out
 
 
+def test_the_page_on_fleets_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files are written under the names in their first lines; commands and Python run in order."""
+    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["", "python", "toml", "", "toml", "", "python"]
+    for kind, block in blocks:
+        if kind == "toml":
+            (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
+        elif kind == "python":
+            exec(compile(block, "docs/fleets.md", "exec"), {"__name__": "docs"})
+            assert capsys.readouterr().out.strip()
+        else:
+            assert CliRunner().invoke(app, shlex.split(block)[1:]).exit_code == 0
+
+
+def test_the_presets_of_links_are_those_of_the_page() -> None:
+    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    for name, numbers in re.findall(r"`(home|mobile)` (?:is )?([\d:.]+\d)", text):
+        rates = [parse_link(way, 1, 0) for way in (name, numbers)]
+        assert rates[0] == rates[1]
+    assert favano.Fleet.phones(1).step_law in text
+
+
 def test_the_readme_stands_alone() -> None:
     """Elsewhere a picture of this repository would be a broken link."""
     assert "![" not in README
@@ -180,3 +225,57 @@ def test_the_readme_stands_alone() -> None:
 def test_what_is_no_longer_used_is_not_mentioned() -> None:
     pages = [page for page in PAGES if page.parent.name != "adr"]
     assert [page.name for page in pages if "plotly" in page.read_text().lower()] == []
+
+
+AUTHORS = (ROOT / "docs" / "authors.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", AUTHORS, re.DOTALL))
+def test_the_methods_of_the_page_for_authors_run(
+    block: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(compile(block, "docs/authors.md", "exec", dont_inherit=True), {"__name__": "authors"})
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_page_for_authors_names_every_hook_and_attribute() -> None:
+    """Those that may be written, and those that may be read; internal ones are left out."""
+    internal = {
+        Method: {"declare", "bind", "hook", "job_rates", "has", "corrects", "given", "refusal",
+                 "context", "run_policy", "name", "label", "import_path", "plot_style",
+                 "policy_options", "meaningless", "distances"},
+        Policy: {"declare", "given", "refusal", "check", "name", "import_path", "started",
+                 "steps_of", "longest_job", "grows", "most_steps", "queues", "server_pause",
+                 "client_pause"},
+        Context: {"count_samples", "run_policy"},
+        ClientUpdates: set(),
+    }  # fmt: skip
+    for kind, hidden in internal.items():
+        known = {*dir(kind), *getattr(kind, "__dataclass_fields__", {})}
+        public = {name for name in known if not name.startswith("_")} - hidden
+        named = set(re.findall(r"`\.?([a-z_]+)", AUTHORS)) | set(
+            re.findall(r"([a-z_]+)\(", AUTHORS)
+        )
+        assert public - named == set()
+
+
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    re.findall(r"^\| `([^`]+)` \| (\w.* mean .*\?) \|$", AUTHORS, re.MULTILINE),
+)
+def test_the_sentences_of_the_page_for_authors_are_said(written: str, sentence: str) -> None:
+    body = "" if written.startswith("HeavyBuffer") else written
+    if body.startswith("def"):
+        body = f"{body}: return state"
+    lines = {
+        "policy": "return self.context.rounds()",
+        "aggregate": "return state",
+        ("policy" if "context" in body else "aggregate"): f"return {body}",
+    }
+    hooks = [f"def policy(self): {lines['policy']}",
+             f"def aggregate(self, state, updates): {lines['aggregate']}"]  # fmt: skip
+    whole = [body] if body.startswith("def") else hooks
+    code = "\n    ".join(["class Mine(favano.Method):", *whole])
+    use = "favano.FedBuff(bufer=3)" if not body else "favano.plan(Mine(), horizon=50)"
+    with pytest.raises(favano.BadInput, match=re.escape(sentence)):
+        exec(f"{code if body else ''}\n{use}", {"favano": favano, "__name__": "docs"})

@@ -81,7 +81,7 @@ ALLOWED = {
     "report": {"types", "errors", "records", "methods", "specification"},
     "results": {
         "errors", "user_classes", "records", "policies", "methods", "training", "specification",
-        "report",
+        "report", "data", "models",
     },
     "run": {
         "preflight",
@@ -104,7 +104,7 @@ ALLOWED = {
         "planning", "results", "run",
     },
     "studies": {
-        "types", "errors", "notices", "options", "records", "policies",
+        "types", "errors", "notices", "options", "records", "timing", "policies",
         "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "results", "run",
     },

@@ -190,5 +190,5 @@ def test_what_was_probably_meant() -> None:
     assert did_you_mean("lr", ["trays", "learning_rate"]) == "did you mean learning_rate?"
     assert "lr" not in did_you_mean("lr", ["trays"])
     many = [f"key_{number}" for number in range(70)]
-    assert did_you_mean("xyz", many) == "there are 70 others; favano run --help explains them"
+    assert did_you_mean("xyz", many) == "there are 70 others; favano run --help-all explains them"
     assert did_you_mean("xyz", ["trays", "heat"]) == "known: trays, heat"

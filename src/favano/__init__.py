@@ -53,15 +53,20 @@ if TYPE_CHECKING:
     from favano.results import Comparison as Comparison
     from favano.results import Interrupted as Interrupted
     from favano.results import Result as Result
+    from favano.results.adapter_file import load_adapter as load_adapter
     from favano.results.reading import load as load
+    from favano.results.tuning import Tuning as Tuning
     from favano.run.api import compare as compare
     from favano.run.api import plan as plan
     from favano.run.api import simulate as simulate
+    from favano.run.early_stopping import EarlyStopping as EarlyStopping
     from favano.run.observer import STOP as STOP
+    from favano.run.observer import Evaluation as Evaluation
     from favano.run.problem import Problem as Problem
     from favano.run.verification import Verdict as Verdict
     from favano.run.verification import verify as verify
     from favano.specification.parts import Fleet as Fleet
+    from favano.studies.tune import tune as tune
     from favano.transforms.adagrad import adagrad as adagrad
     from favano.transforms.adam import adam as adam
     from favano.transforms.clip import clip as clip
@@ -83,6 +88,8 @@ _HOME = {
     "ClientUpdates": "methods.method",
     "Comparison": "results.result",
     "Dispatch": "policies.policy",
+    "EarlyStopping": "run.early_stopping",
+    "Evaluation": "run.observer",
     "Fleet": "specification.parts",
     "Interrupted": "results.result",
     "LeastRecent": "policies.selection_rules",
@@ -101,6 +108,7 @@ _HOME = {
     "Selector": "policies.selection",
     "ServerTransform": "transforms.transform",
     "Stack": "types",
+    "Tuning": "results.tuning",
     "Uniform": "policies.selection_rules",
     "Vector": "types",
     "Verdict": "run.verification",
@@ -112,6 +120,7 @@ _HOME = {
     "column": "methods.arrays",
     "compare": "run.api",
     "load": "results.reading",
+    "load_adapter": "results.adapter_file",
     "median": "transforms.median",
     "momentum": "transforms.momentum",
     "option": "options",
@@ -119,6 +128,7 @@ _HOME = {
     "plan": "run.api",
     "simulate": "run.api",
     "trimmed_mean": "transforms.trimmed_mean",
+    "tune": "studies.tune",
     "verify": "run.verification",
     "with_rows": "methods.arrays",
     "yogi": "transforms.yogi",

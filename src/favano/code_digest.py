@@ -203,7 +203,7 @@ def _tensor(given: object) -> str | None:
     """The content of a tensor or an array; None of anything else."""
     if (torch := sys.modules.get("torch")) is not None and isinstance(given, torch.Tensor):
         numbers = given.detach().cpu().contiguous().reshape(-1)
-        content = numbers.view(torch.uint8).numpy().tobytes()
+        content = numbers.view(torch.uint8).numpy().data  # no copy: it may be a large network
     elif (numpy := sys.modules.get("numpy")) is not None and isinstance(given, numpy.ndarray):
         content = given.tobytes()
     else:

@@ -16,10 +16,15 @@ _ARRAYS: Final = 128 * MEBIBYTE  # a trace of a million jobs
 
 def read_limited(path: Path, name: str, encoding: str = "utf-8") -> str:
     """The text of a file; one that is too large is refused under this name."""
+    check_size(path, name)
+    return path.read_text(encoding=encoding)
+
+
+def check_size(path: Path, name: str) -> None:
+    """Refuse a file that is too large under this name."""
     size = path.stat().st_size
     rule = f"has {size // MEBIBYTE:,} MiB, need {_TEXT // MEBIBYTE} at most"
     require(size <= _TEXT, name, path, rule)
-    return path.read_text(encoding=encoding)
 
 
 def check_archive(path: Path) -> None:

@@ -122,6 +122,11 @@ class Option(Generic[T]):
         """Whether it holds several values; on the command line, between commas."""
         return any(get_origin(kind) in (tuple, Sequence) for kind in _inner_types(self.kind))
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number."""
+        return _is_number(self.kind) and not self.is_list
+
     def checked(self, value: object) -> T:
         """The value in its type; a bad one is refused in one sentence."""
         if value is self.default:
@@ -144,7 +149,20 @@ class Option(Generic[T]):
             rule = first["msg"][0].lower() + first["msg"][1:].replace("'", "")
             numbers = [str(part) for part in first["loc"] if isinstance(part, int)]
             rule = rule.replace("input should be", "need")
+            if self.is_number and len(listed(value)) > 1:
+                rule = "need one number"
             raise BadInput(".".join([self.name, *numbers]), first["input"], rule) from None
+
+
+def listed(value: object) -> list[object]:
+    """The values of a list, or of a text between commas; one value is a list of itself.
+
+    >>> listed("0.1,0.5"), listed([0.1, 0.5]), listed(0.1)
+    (['0.1', '0.5'], [0.1, 0.5], [0.1])
+    """
+    if isinstance(value, str):
+        return [*value.split(",")]
+    return [*value] if isinstance(value, list | tuple) else [value]
 
 
 def option(default: T, text: str, *, otherwise: str = "", symbol: str = "", source: str = "") -> T:
@@ -339,8 +357,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close := close or get_close_matches(name, listed, n=1):
         return f"did you mean {close[0]}?"
     if len(listed) > _FEW:
-        return f"there are {len(listed)} others; favano run --help explains them"
+        return f"there are {len(listed)} others; favano run --help-all explains them"
     return f"known: {', '.join(listed)}"
+
+
+def unknown_attribute(owner: str, kind: type, name: str) -> AttributeError:
+    """The refusal of an attribute that a class does not have, with the likely one, or all.
+
+    >>> unknown_attribute("the complex number", complex, "imagg")
+    AttributeError('the complex number has no imagg; did you mean imag?')
+    """
+    names = {*getattr(kind, "__dataclass_fields__", {}), *dir(kind)}
+    known = sorted(known for known in names if not known.startswith("_"))
+    return AttributeError(f"{owner} has no {name}; {did_you_mean(name, known)}")
+
+
+_CLOSE = 0.8  # names that are so similar are misspelt
+
+
+def refuse_misspelt(kind: type[Options], base: type[Options], key: str) -> None:
+    """Refuse what has almost the name of a hook or constant: nobody would ever read it.
+
+    Options, and names that begin with an underscore, are the author's own.
+    """
+    known = [name for name in dir(base) if not name.startswith("_")]
+    for name in vars(kind).keys() - {*known, *options_of(kind)}:
+        close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
+        own = name.startswith("_") or not close
+        rule = (
+            f"{name} is nothing that favano.{base.__name__} knows; did you mean {''.join(close)}?"
+        )
+        helper = "a helper of your own begins with an underscore"
+        require(own, key, kind.__name__.lower(), f"{rule} ({helper})")
 
 
 @cache

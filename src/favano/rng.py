@@ -50,6 +50,7 @@ class Stream(IntEnum):
     ASSIGNMENT = 10
     LUQ = 11
     AVAILABILITY = 12
+    FAULTS = 13
 
 
 def _mix(z: Word, shift: Callable[[Word, int], Word], times: Callable[[Word, int], Word]) -> Word:
@@ -109,10 +110,15 @@ _SIGNED = {factor: signed(factor) for factor in MULTIPLIERS}
 
 def bits(seed: int, stream: Stream, client: npt.ArrayLike = 0, index: npt.ArrayLike = 0) -> Bits:
     """64 random bits for each (client, index), broadcast against each other."""
+    drawn = bits_of(np.atleast_1d(origin(seed, stream, client)), index)
+    return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
+
+
+def bits_of(origins: Bits, index: npt.ArrayLike) -> Bits:
+    """The same for clients whose sequences begin there, broadcast; 1 dimension at least."""
     with np.errstate(over="ignore"):
         counter = np.asarray(index).astype(np.uint64) + np.uint64(1)
-        drawn = mix_array(np.atleast_1d(origin(seed, stream, client)) + counter * _GOLDEN)
-    return drawn.reshape(np.broadcast_shapes(np.shape(client), np.shape(index)))
+        return mix_array(origins + counter * _GOLDEN)
 
 
 def origin(seed: int, stream: Stream, client: npt.ArrayLike = 0) -> Bits:

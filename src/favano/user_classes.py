@@ -81,6 +81,9 @@ def class_in_file(place: str, path: Path, base: type[B], key: str) -> type[B]:
     module = _load(path.resolve(), digest, key)
     name = place.rpartition(".py:")[2] if ".py:" in place else ""
     kinds = {kind.__name__: kind for kind in classes_in(module, base)}
+    lacking = ", ".join(getattr(vars(module).get(name), "__abstractmethods__", ()))
+    rule = f"lacks {lacking}, which every favano.{base.__name__} needs; define it"
+    require(name in kinds or not lacking, key, place, rule)
     known = ", ".join(kinds) or f"no {base.__name__}"
     if not name and len(kinds) == 1:
         name = next(iter(kinds))
@@ -113,14 +116,14 @@ def _load(path: Path, digest: str, key: str) -> ModuleType:
 
 
 def classes_in(module: ModuleType, base: type[B]) -> list[type[B]]:
-    """Classes of a kind that are defined in a module."""
+    """Classes of a kind that are defined in a module, also those that are refused when used."""
     return [
         member
         for member in vars(module).values()
         if isinstance(member, type)
         and issubclass(member, base)
         and member.__module__ == module.__name__
-        and not isabstract(member)
+        and (not isabstract(member) or member.refusal is not None)
     ]
 
 

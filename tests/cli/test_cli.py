@@ -136,7 +136,7 @@ def test_configuration_and_flags(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("plan", "run.toml", "--horizon", "900", "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
-    assert set(document) == {"clients", "server_steps", "time", "audit"}
+    assert set(document) == {"clients", "server_steps", "time", "absence", "audit"}
     first = document["clients"][0]
     assert {"client", "speed", "contacts", "mean_steps", "zero_steps", "mean_staleness"} < set(
         first
@@ -384,7 +384,7 @@ def test_held_out_samples_are_as_many_as_asked_for(favano: Program, tmp_path: Pa
     out = tmp_path / "run"
     short = ["--data-fraction", "0.5", "--horizon", "30", "--out", str(out)]
     _, table, _ = favano("run", "--holdout", "200", *short)
-    assert "on 200 test samples" in " ".join(table.split())
+    assert "on 200 held-out training samples" in " ".join(table.split())
     assert json.loads((out / "summary.json").read_text())["test_samples"] == 200
     accuracy = json.loads((out / "summary.json").read_text())["runs"][0]["accuracy"]
     assert round(200 * accuracy) == pytest.approx(200 * accuracy, abs=1e-9)

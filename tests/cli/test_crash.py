@@ -39,15 +39,23 @@ RUNS = {
     "server": "--algorithm fedbuff --buffer 2 --server-optimiser yogi",
     "loop": "--algorithm quafl --codec lattice --engine loop",
     "asyncsgd": "--algorithm asyncsgd",
+    "best": "--algorithm favano --holdout 287 --keep best",
 }
 METHODS = (
     "favano,favano-delta,fedavg,quafl,fedbuff,asyncsgd-adaptive,fedasync,aafl,fedfix,scaffold,"
     "asyncfeded,fedprox,fednova,asofed"
 )
 COMPARISON = f"compare {SMALL} --algorithms {METHODS} --horizon 150"
+SEARCH = (
+    "tune --algorithms favano,fedbuff --grid learning_rate=0.1,0.3 --search halving "
+    f"--grid fedbuff.buffer=2,3 {SMALL} --seeds 1 --horizon 90"
+)
 PAPER = "reproduce figure-mnist --scale 0.05 --seeds 1 --data-dir data --checkpoint-every 0"
 LONG = 1e6
-EXACT = ("history.csv", "model.safetensors", "participation.json", "bound.csv", "spec.toml")
+EXACT = (
+    "history.csv", "model.safetensors", "participation.json", "bound.csv", "spec.toml",
+    "trials.csv",
+)  # fmt: skip
 
 
 def call(words: Sequence[str]) -> None:
@@ -123,6 +131,11 @@ def test_a_comparison_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_search_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_kills(SEARCH, 1, Random(2))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(RUNS))
 def test_runs_that_are_killed_again_and_again(
@@ -135,7 +148,9 @@ def test_runs_that_are_killed_again_and_again(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("mnist")
-@pytest.mark.parametrize("command", [COMPARISON, PAPER], ids=["compare", "reproduce"])
+@pytest.mark.parametrize(
+    "command", [COMPARISON, PAPER, SEARCH], ids=["compare", "reproduce", "tune"]
+)
 def test_many_runs_that_are_killed_again_and_again(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,13 +10,14 @@ import pytest
 from favano.methods import our_methods
 from favano.options import options_of
 from favano.quantisation.recipe import Recipe
-from favano.specification.spec import PARTS
+from favano.specification.readings import KEYS as READING_KEYS
+from favano.specification.spec import PARTS, part_options
 from favano.studies.catalogue import KNOWN
 from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
 
-LINES, COLUMNS = 107, 100
+LINES, SHORT, COLUMNS = 118, 40, 100
 COMMANDS = [("run",), ("compare",), ("plan",), ("bench",), ("theory", "bound")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 
@@ -27,6 +28,12 @@ def _a_screen_of_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def help_of(program: Program, *words: str) -> str:
+    code, out, err = program(*words, "--help-all")
+    assert (code, err) == (0, "")
+    return out
+
+
+def short_help_of(program: Program, *words: str) -> str:
     code, out, err = program(*words, "--help")
     assert (code, err) == (0, "")
     return out
@@ -51,6 +58,36 @@ def test_help_is_short(words: tuple[str, ...], favano: Program) -> None:
     assert max(map(len, lines)) <= COLUMNS
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_essentials_fit_on_one_screen(words: tuple[str, ...], favano: Program) -> None:
+    """What nine of ten runs set, and how to see the rest."""
+    text = short_help_of(favano, *words)
+    assert 24 <= len(text.splitlines()) <= SHORT
+    assert max(map(len, text.splitlines())) <= COLUMNS
+    assert "--help-all shows all flags" in text
+    shown = {flag for flags in groups(text).values() for flag in flags}
+    assert {"dataset", "clients", "horizon", "seeds"} <= shown
+    assert not shown & {*READING_KEYS, "reading"}
+    every = {flag for flags in groups(help_of(favano, *words)).values() for flag in flags}
+    assert shown < every
+
+
+def test_the_essentials_of_a_named_method_have_its_flags(favano: Program) -> None:
+    flags = groups(short_help_of(favano, "run", "--algorithm", "fedbuff"))
+    assert flags["Method fedbuff"] == list(options_of(our_methods()["fedbuff"]))
+    assert "Method favano" not in groups(short_help_of(favano, "run"))
+
+
+def test_every_flag_of_a_run_is_in_the_long_help(favano: Program) -> None:
+    """Of all commands together: no flag is taken without being listed somewhere."""
+    words = ["--optimiser", "adam", "--rate-schedule", "cosine", "--codec", "qsgd", "--quantise",
+             "luq", "--server-optimiser", "adam", "--fleet", "phones", "--holdout",
+             "9"]  # fmt: skip
+    both = (help_of(favano, "run", "--algorithm", name, *words) for name in ("favano", "fedavg"))
+    shown = {flag for text in both for flags in groups(text).values() for flag in flags}
+    assert part_options().keys() <= shown
+
+
 @pytest.mark.parametrize("method", list(our_methods()))
 def test_help_of_every_method_is_short(method: str, favano: Program) -> None:
     assert len(help_of(favano, "run", "--algorithm", method).splitlines()) <= LINES
@@ -60,14 +97,20 @@ def test_flags_are_grouped_by_part(favano: Program) -> None:
     flags = groups(help_of(favano, "run"))
     assert list(flags) == [
         "Command", "Method favano", "Problem", "Fleet", "Server's clock", "Server",
-        "Local training", "Run",
+        "Local training", "Run", "Readings of the paper",
     ]  # fmt: skip
     assert {"out", "json", "force", "algorithm", "label"} <= set(flags["Command"])
     assert flags["Method favano"] == list(options_of(our_methods()["favano"]))
     assert flags["Problem"] == list(options_of(PARTS["problem"]))
-    assert flags["Fleet"] == list(options_of(PARTS["fleet"]))
-    codec = {"codec_bits", "codec_scale", "codec_dither"}
-    assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in codec]
+    fleet = [key for key in options_of(PARTS["fleet"]) if key not in READING_KEYS]
+    assert flags["Fleet"] == fleet[: fleet.index("fleet") + 1]
+    real = groups(help_of(favano, "run", "--fleet", "phones"))["Fleet"]
+    assert real == fleet
+    assert flags["Readings of the paper"][0] == "reading"
+    assert set(flags["Readings of the paper"]) - {"reading"} < set(READING_KEYS)
+    asked = {"codec_bits", "codec_scale", "codec_dither", "keep"}  # shown with what they need
+    assert flags["Run"] == [key for key in options_of(PARTS["run"]) if key not in asked]
+    assert "keep" in groups(help_of(favano, "run", "--holdout", "200"))["Run"]
 
 
 def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None:
@@ -77,12 +120,13 @@ def test_only_flags_that_matter_to_the_method_are_shown(favano: Program) -> None
     assert "buffer" not in {flag for flags in usual.values() for flag in flags}
     assert buffered["Method fedbuff"] == list(options_of(our_methods()["fedbuff"]))
     assert "Method favano" not in buffered
-    assert "strict_ties" in usual["Server's clock"]
+    assert "strict_ties" in usual["Readings of the paper"]
     assert "deadline" not in usual["Server's clock"]
     assert buffered["Server's clock"] == ["selected", "selection", "interaction_time"]
-    rounds = groups(help_of(favano, "run", "--algorithm=fedavg"))["Server's clock"]
-    assert "deadline" in rounds
-    assert "strict_ties" not in rounds
+    rounds = groups(help_of(favano, "run", "--algorithm=fedavg"))
+    assert "deadline" in rounds["Server's clock"]
+    assert "drop_last" in rounds["Readings of the paper"]
+    assert "strict_ties" not in rounds["Readings of the paper"]
 
 
 def test_a_federation_shows_no_flags_of_simulated_time(favano: Program) -> None:
@@ -98,7 +142,8 @@ def test_a_comparison_shows_the_flags_of_all_its_methods(favano: Program) -> Non
     flags = groups(help_of(favano, "compare", "--algorithms", "quafl,fedavg"))
     assert "dampening" in flags["Method quafl"]
     assert "sample_weights" in flags["Method fedavg"]
-    assert {"strict_ties", "deadline"} <= set(flags["Server's clock"])
+    assert "deadline" in flags["Server's clock"]
+    assert {"strict_ties", "drop_last"} <= set(flags["Readings of the paper"])
 
 
 @pytest.mark.parametrize(
@@ -178,7 +223,7 @@ def test_a_misspelt_command_gets_one_suggestion(favano: Program) -> None:
 
 
 def test_the_commands(favano: Program) -> None:
-    text = help_of(favano)
+    text = short_help_of(favano)
     for command in ("demo", "run", "compare", "methods", "plan", "reproduce", "report", "theory"):
         assert re.search(rf"^  {command} ", text, re.MULTILINE)
 
@@ -186,7 +231,7 @@ def test_the_commands(favano: Program) -> None:
 @pytest.mark.parametrize("command", ["report", "resume", "verify", "methods", "run", "keys"])
 def test_arguments_are_explained_once(command: str, favano: Program) -> None:
     """In their order after the name of the command, each with what it is."""
-    text = help_of(favano, command)
+    text = short_help_of(favano, command)
     usage, rest = text.split("\n", 1)
     (name,) = re.findall(r"\[?[A-Z][A-Za-z.]+\]?$", usage.removesuffix("...").strip())
     lines = [line.split(maxsplit=1) for line in rest.splitlines() if line.strip().startswith(name)]
@@ -195,6 +240,6 @@ def test_arguments_are_explained_once(command: str, favano: Program) -> None:
 
 
 def test_reproduce_lists_its_names(favano: Program) -> None:
-    text = help_of(favano, "reproduce")
+    text = short_help_of(favano, "reproduce")
     (listed,) = re.findall(r"NAME  (.*?)\[required\]", text, re.DOTALL)
     assert [name.strip() for name in listed.split(",")] == list(KNOWN)

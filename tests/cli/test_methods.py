@@ -85,7 +85,7 @@ def test_the_card_of_one_as_a_document(favano: Program) -> None:
         "name": "buffer", "values": "N", "default": None, "default_text": "by data set, else 10",
         "text": "client updates per server step", "symbol": "Z", "source": "",
     }  # fmt: skip
-    assert options["buffer_mode"]["values"] == "concurrency|block|code|reset"
+    assert options["buffer_mode"]["values"] == "concurrency|block|code|reset|check-ins"
     assert options["buffer_mode"]["source"] == "its paper"
     assert (options["distinct"]["values"], options["distinct"]["default"]) == ("true|false", False)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import favano
 from favano.cluster.gathering import Gathering
 from favano.cluster.messages import Advanced, Began, Ended, Message, Order, SavedPack
 from favano.cluster.pack_run import pack_messages
@@ -19,6 +20,7 @@ from favano.cluster.preparation import prepare
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.records import Summary, history_to_csv, summary_to_json
 from favano.results import Result
+from favano.run import api
 from favano.run.backend import THIS_MACHINE
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
@@ -136,6 +138,49 @@ def test_packs_give_the_results_of_one_machine(
         same(result, other)
     assert sorted(map(id, nodes.finished)) == sorted(map(id, nodes.gathering.results))
     assert nodes.said == []
+
+
+def test_the_times_of_real_fleets_are_those_of_one_machine(
+    digits: RunInputs, tmp_path: Path
+) -> None:
+    """Also an interaction time that is the usual one without links, and a model that is kept."""
+    keys: dict[str, object] = {
+        "dataset": "digits", "clients": 9, "selected": 3, "local_steps": 4, "batch_size": 16,
+        "horizon": 40, "evaluate_every": 10, "fleet": "phones", "interaction_time": 3.0,
+        "availability": "two-state:20:5", "algorithm": "fedbuff", "buffer": 2,
+        "keep": "best", "holdout": 300, "seeds": 2,
+    }  # fmt: skip
+    specs = [resolve(spec_of(**keys, link="home")), resolve(spec_of(**keys, link="0.5:1:0.2"))]
+    there = RunInputs(load_data(specs[0].problem))
+    expected = alone(specs)
+    assert expected[0].rows != expected[1].rows
+    for spread, result in zip(Nodes(specs, there, tmp_path).results(), expected, strict=True):
+        same(spread, result)
+        assert spread.kept == result.kept
+
+
+def test_own_data_are_fitted_to_the_network_on_every_machine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """64-bit inputs, and targets without a column; the driver says what is changed once."""
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(240, 6, generator=generator, dtype=torch.float64)
+    pair = inputs, inputs[:, 0] * 2
+    own = favano.Problem(
+        lambda: torch.nn.Linear(6, 1), train=pair, test=pair, loss=torch.nn.functional.mse_loss,
+        split="iid", batch_size=8,
+    )  # fmt: skip
+    keys = {"selected": 3, "horizon": 60, "evaluate_every": 30, "local_steps": 2, "seeds": 2}
+    fleet = favano.Fleet.two_speeds(6)
+    given, data, specs = api.prepare(["favano", "fedavg"], own, fleet, keys, compared=True)
+    there = RunInputs.of(given, data)
+    expected = THIS_MACHINE.prepare(specs[0], there)(specs)
+    caplog.clear()
+    nodes = Nodes(specs, there, tmp_path)
+    changes = [line for line in caplog.messages if "become torch.float32" in line]
+    assert len(changes) == 1
+    for spread, result in zip(nodes.results(), expected, strict=True):
+        same(spread, result)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +16,14 @@ from favano.aggregation import Aggregator
 from favano.engine import (
     Engine,
     Measurement,
+    MessageSize,
     PlainLoop,
     Recorder,
     Scoring,
     ServerVersion,
     count_work,
     evaluation_times,
+    joules,
 )
 from favano.errors import BadInput
 from favano.methods import ModelState, our_methods
@@ -30,12 +32,14 @@ from favano.options import options_of
 from favano.planning.planned import bind_method, plan_seed
 from favano.policies import Buffered, Policy, Polling, Rounds, Windowed
 from favano.records import Row
+from favano.records.chain import link
 from favano.schedule import Schedule, plan
 from favano.specification.spec import Spec
 from favano.specification.spec import required as known
 from favano.timing import (
     ClientSpeeds,
     Deterministic,
+    Energy,
     Trace,
     client_speeds,
     traced_fleet,
@@ -405,3 +409,96 @@ def test_a_client_that_begins_late_gets_its_first_model_then() -> None:
     assert 2 == first[0] < first[-1] == 4
     times = np.append(0.0, schedule.time)
     assert count_work(schedule, times).first_downloads.tolist() == first
+
+
+@st.composite
+def sending(draw: st.DrawFn) -> tuple[ClientSpeeds, Schedule]:
+    """Any schedule, of which some client updates are lost and some are sent twice."""
+    fleet = draw(fleets())
+    policy = draw(policies(fleet.clients))
+    schedule = plan(policy, fleet, horizon=draw(st.floats(5, 200)), seed=draw(st.integers(0, 99)))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    return fleet, replace(schedule, uploads=rng.integers(0, 3, len(schedule.client)))
+
+
+def of_client(schedule: Schedule, client: int) -> Schedule:
+    """The jobs of one client."""
+    mine, columns = schedule.client == client, ("client", "steps", "start_version", "used_by")
+    others = ("first_step", "begin", "finish", "uploads")
+    return replace(schedule, **{name: getattr(schedule, name)[mine] for name in columns + others})
+
+
+@given(data=st.data(), given_schedule=sending())
+@settings(max_examples=60)
+def test_what_servers_and_clients_count_agrees(
+    data: st.DataObject, given_schedule: tuple[ClientSpeeds, Schedule]
+) -> None:
+    """Messages, steps and joules of all clients together, at any times, to the last message."""
+    fleet, schedule = given_schedule
+    times = np.sort(data.draw(st.lists(st.floats(0, 220), min_size=1, max_size=5)))
+    whole = count_work(schedule, times)
+    each = [count_work(of_client(schedule, client), times) for client in range(fleet.clients)]
+    for name in ("local_steps", "contributed_steps", "uploads", "downloads", "first_downloads"):
+        assert getattr(whole, name).tolist() == sum(getattr(one, name) for one in each).tolist()
+    for place, time in enumerate(times.tolist()):
+        sent = received = 0
+        for finish, copies in zip(schedule.finish, schedule.uploads, strict=True):  # type: ignore[arg-type]
+            sent += copies if finish <= time * (1 + 1e-9) else 0
+        for begin in schedule.begin:
+            received += begin <= time * (1 + 1e-9)
+        assert (sent, received) == (whole.uploads[place], whole.downloads[place])
+
+    size = MessageSize(later=800, first=1600)
+    rng = np.random.default_rng(fleet.clients)
+    energy = Energy(rng.uniform(0, 5, fleet.clients), rng.uniform(0, 1e-3, fleet.clients))
+    by_hand = sum(
+        energy.per_step[client] * work.local_steps
+        + energy.per_byte[client]
+        * (100.0 * (work.uploads + work.downloads) + 100.0 * work.first_downloads)
+        for client, work in enumerate(each)
+    )
+    np.testing.assert_allclose(joules(schedule, energy, size, times), by_hand, rtol=1e-12)
+
+
+@given(data=st.data(), given_schedule=sending())
+@settings(max_examples=40)
+def test_joules_do_not_depend_on_the_order_of_the_jobs(
+    data: st.DataObject, given_schedule: tuple[ClientSpeeds, Schedule]
+) -> None:
+    """To the bit: a schedule that grows knows its jobs in another order."""
+    fleet, schedule = given_schedule
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    energy = Energy(rng.uniform(0, 5, fleet.clients), rng.uniform(0, 1e-3, fleet.clients))
+    order, times = rng.permutation(len(schedule.client)), np.linspace(0, 200, 7)
+    names = ("client", "steps", "start_version", "used_by", "first_step", "begin", "finish",
+             "uploads")  # fmt: skip
+    mixed = replace(
+        schedule, **{name: getattr(schedule, name)[order] for name in names}, check=False
+    )
+    size = MessageSize(3200, 6400)
+    first, again = (joules(plan, energy, size, times).tolist() for plan in (schedule, mixed))
+    assert first == again
+
+
+def test_energy_of_a_synchronous_run_by_hand() -> None:
+    """Two steps of each of three clients a round, rounds end at 13 and 26; a message has 32 B."""
+    aggregator, schedule = three_of_three()
+    times = evaluation_times(20, 5, float(schedule.time[-1]))
+    energy = Energy(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.0, 0.25]))
+    score: Callable[[Vector], Tensor] = lambda model: torch.zeros(2)  # noqa: E731
+    recorder = Recorder(aggregator, 4, times, score, energy=energy)
+    for event in PlainLoop(aggregator, quadratics(3)).events():
+        recorder.observe(event)
+    rows = recorder.rows()
+    message = 0.75 * aggregator.message_bits / 8
+    assert rows[0].energy == pytest.approx(message)
+    ended = {row.time: row.energy for row in rows}
+    assert ended[15.0] == pytest.approx(2 * 7.0 + 3 * message)  # the second models are sent
+    assert ended[26.0] == pytest.approx(2 * 2 * 7.0 + 4 * message)
+    assert [row.local_steps for row in rows][-1] == 12
+
+
+def test_energy_is_in_the_digest_of_a_row() -> None:
+    row = Row(0, 7.0, 1, 3, 64, 128, 2.5, {"accuracy": 0.25}, 0.0, 0.0, 3)
+    digests = {link("", row._replace(energy=energy)) for energy in (None, 0.0, 1.0)}
+    assert len(digests) == 3

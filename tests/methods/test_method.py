@@ -64,7 +64,9 @@ def test_options_are_checked_when_a_method_is_made() -> None:
     assert FedBuff(buffer=3, label="mine").given == {"buffer": 3}
     with pytest.raises(BadInput, match="buffer=0: need greater than or equal to 1"):
         FedBuff(buffer=0)
-    with pytest.raises(BadInput, match="buffer_mode=blok: need concurrency, block, code or reset"):
+    with pytest.raises(
+        BadInput, match="buffer_mode=blok: need concurrency, block, code, reset or check-ins"
+    ):
         FedBuff(buffer_mode="blok")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="staleness=hinge:1: need constant, polynomial:A"):
         FedBuff(staleness="hinge:1")

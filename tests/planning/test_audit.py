@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from favano.data import Traits
 from favano.planning.audit import audit
 from favano.planning.planned import plan_seed
 from favano.records import AuditRecord, finite
@@ -211,3 +213,38 @@ def test_samples_may_count_twice() -> None:
         words = audit(planned, planned.weights).verdict
         assert ("samples count twice" in words) is twice
         assert ("samples count by the selection alone" in words) is not twice
+
+
+SIZES = np.where(np.arange(24) % 3 == 0, 40, 10)  # samples of 24 clients
+LARGE = SIZES == 40
+
+
+def by_samples(**keys: object) -> AuditRecord:
+    traits = Traits(int(SIZES.sum()), owners={"who": np.repeat(np.arange(24), SIZES)})
+    spec = resolve(make_spec({"clients": 24, "split": "column:who", "horizon": 20_000.0, **keys}))
+    planned = plan_seed(spec, 0, traits)
+    return audit(planned, planned.weights)
+
+
+@pytest.mark.parametrize("keys", [{"algorithm": "favano"}, {"algorithm": "favano-delta"},
+                                  {"algorithm": "asyncsgd", "horizon": 4000.0}])  # fmt: skip
+def test_samples_count_in_proportion(keys: dict[str, object]) -> None:
+    """The share of samples is fair, and what clients of many samples get."""
+    record, alike = by_samples(sample_weights=True, **keys), by_samples(**keys)
+    assert record.fair_weight == pytest.approx(SIZES / SIZES.sum())
+    more = record.sizes[1]
+    assert more.fair == pytest.approx(np.sort(SIZES)[12:].sum() / SIZES.sum())
+    assert more.low <= more.fair <= more.high
+    assert "their share of all samples is" in record.verdict
+    assert np.array(record.weight)[LARGE].sum() == pytest.approx(2 / 3, abs=0.03)
+    assert (alike.sizes, alike.fair_weight) == ((), ())
+    assert np.array(alike.weight)[LARGE].sum() == pytest.approx(1 / 3, abs=0.03)
+    assert "samples" not in alike.verdict
+
+
+def test_a_mean_over_few_clients_slights_large_ones() -> None:
+    """FedAvg divides by the samples of the round, so that a large client among few gets less."""
+    keys = {"algorithm": "fedavg", "selected": 2, "local_steps": 2, "sample_weights": True}
+    record = by_samples(**keys)
+    assert record.sizes[1].high < record.sizes[1].fair
+    assert "by size it favours the half with fewer samples" in record.verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from favano.errors import BadInput
-from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for, left_without
 from favano.records.folder import folder_name
 from favano.specification.config import config_of
 from favano.specification.spec import Spec
@@ -224,3 +224,74 @@ def test_methods_are_looked_at_with_the_clients_there_are(method: dict[str, obje
     (spec,) = comparison({"clients": 60, "selected": 5, "interaction_time": 2.0}, [method])
     assert spec.fleet.clients == 60
     assert spec.clock.interaction_time == 2.0
+
+
+def test_a_method_without_meaning_for_a_key_is_named() -> None:
+    """In a comparison the others take it; alone it is refused."""
+    both = [{"algorithm": "favano"}, {"algorithm": "fedasync", "label": "mixed"}]
+    specs = comparison({"sample_weights": True}, both)
+    assert [getattr(spec.method, "sample_weights", None) for spec in specs] == [True, None]
+    (words,) = left_without({"sample_weights": True}, [spec.method for spec in specs])
+    assert words.startswith("mixed runs without sample_weights, which has no meaning there: it mix")
+    assert left_without({"sample_weights": False}, [spec.method for spec in specs]) == []
+
+
+def test_a_number_that_lists_several_values_makes_variants() -> None:
+    """Of the methods that have it; what `--set` says of a method holds for all of its variants."""
+    both: list[dict[str, object]] = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
+    shared = {"clients": 20, "learning_rate": "0.1,0.5", "buffer": "2,3"}
+    specs = comparison(shared, both, ["fedbuff.buffer_mode=block", "favano.seeds=2"])
+    rates = [(spec.name, spec.training.learning_rate, spec.run.seeds) for spec in specs]
+    assert rates == [
+        ("FAVANO (learning_rate=0.1)", 0.1, 2),
+        ("FAVANO (learning_rate=0.5)", 0.5, 2),
+        ("FedBuff (learning_rate=0.1, buffer=2)", 0.1, 1),
+        ("FedBuff (learning_rate=0.1, buffer=3)", 0.1, 1),
+        ("FedBuff (learning_rate=0.5, buffer=2)", 0.5, 1),
+        ("FedBuff (learning_rate=0.5, buffer=3)", 0.5, 1),
+    ]
+    modes = {
+        (spec.method.given.get("buffer"), spec.method.given.get("buffer_mode")) for spec in specs
+    }
+    assert modes == {(None, None), (2, "block"), (3, "block")}
+
+
+def test_variants_by_a_setting_by_a_file_and_of_a_label() -> None:
+    labelled: list[dict[str, object]] = [
+        {"algorithm": "favano", "label": "ours"},
+        {"algorithm": "fedbuff", "server_learning_rate": [0.1, 1.0]},
+    ]
+    specs = comparison({"learning_rate": 0.2}, labelled, ["ours.learning_rate=0.1,0.5"])
+    assert [(spec.name, spec.training.learning_rate) for spec in specs] == [
+        ("ours (learning_rate=0.1)", 0.1),
+        ("ours (learning_rate=0.5)", 0.5),
+        ("FedBuff (server_learning_rate=0.1)", 0.2),
+        ("FedBuff (server_learning_rate=1.0)", 0.2),
+    ]
+
+
+def test_a_comparison_without_lists_is_what_it_was() -> None:
+    (spec,) = comparison({"learning_rate": "0.1"}, [{"algorithm": "favano"}])
+    assert (spec.name, spec.method.label) == ("favano", "")
+    (each,) = comparison({"local_steps": ["2", "3"], "clients": 2, "selected": 1,
+                          "split": "iid"}, [{"algorithm": "favano"}])  # fmt: skip
+    assert each.training.local_steps == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"seeds": "1,2"}, "seeds=1,2: is the same for all methods that are compared; need one"),
+        ({"seed": [1, 2]}, "seed=[1, 2]: is the same for all methods that are compared; need one"),
+        ({"holdout": "100,200"}, "set=holdout: must be the same for all methods"),
+        ({"learning_rate": "0.1,0.1"}, "algorithms=FAVANO (learning_rate=0.1): is named twice"),
+        ({"learning_rate": "0.1,b"}, "learning_rate=b: need a valid number"),
+        ({"local_steps": ["5", "10"]}, "local_steps=5,10: is a number for each client; give"),
+        ({"mixing": "0.1,0.2"}, "mixing=0.1,0.2: "),
+        ({"split": "iid,two-class"}, "split=iid,two-class: "),
+    ],
+)
+def test_lists_that_are_not_variants_are_refused(keys: dict[str, object], sentence: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        comparison(keys, [{"algorithm": "favano"}])
+    assert str(refused.value).startswith(sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import favano.planning.participation as contribution
 from favano.methods import AnyMethod, Context
 from favano.methods.clock import ServerClock
 from favano.methods.fedavg import FedAvg
+from favano.planning.charts import job_chart
 from favano.planning.client_weights import weigh_clients
 from favano.planning.participation import participation, participation_of
 from favano.planning.planned import Planned, plan_seed, plan_seeds
 from favano.records import finite
 from favano.results import Result, write_result
 from favano.schedule import Schedule, plan
+from favano.specification.spec import required
 from favano.timing import ClientSpeeds, Trace, traced_fleet
 from tests.effective_weights import effective_weights
 from tests.specs import complete, spec_of
@@ -103,6 +106,7 @@ def test_it_is_written_beside_the_rest(tmp_path: Path) -> None:
     first = Planned(complete(), 0, method, schedule)
     write_result(tmp_path, with_participation(first), "favano run")
     record = participation(weigh_clients(method, schedule, fleet), schedule, fleet, 0)
+    record = replace(record, jobs=job_chart(schedule, fleet, required(first.spec.run.horizon)))
     assert json.loads((tmp_path / "participation.json").read_text()) == finite(record)
 
 

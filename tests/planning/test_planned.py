@@ -12,7 +12,8 @@ from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, KnownSteps, Weights
 from favano.options import options_of
-from favano.planning.planned import bind_method, check_plan, make_fleet, plan_seed
+from favano.planning.fleet import make_fleet
+from favano.planning.planned import bind_method, check_plan, plan_seed
 from favano.policies import Buffered, Polling, Rounds
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec

@@ -55,7 +55,7 @@ def lived(
             free[client] = now
         if turn.use is not None:
             timeline.use([answer.job for answer in turn.use], now)
-        for client, until, _ in turn.dispatch:
+        for client, until, *_ in turn.dispatch:
             first = np.array([numbers[client] * K])
             lengths = step_ends(fleet, np.array([client]), first, np.array([K]), SEED)[0]
             numbers[client] += 1
@@ -269,7 +269,7 @@ def test_a_deadline_ends_a_round() -> None:
 def test_a_lost_client_leaves_its_place_to_an_idle_one() -> None:
     policy = Buffered(buffer=1, local_steps=K, hand_out="idle", concurrency=1)
     reader, calls = started(policy, 2)
-    ((client, _, _),) = calls
+    ((client, *_),) = calls
     reader.leave(client, 0.0)
     turn = acted(reader, 1.0)
     assert [call.client for call in turn.dispatch] == [1 - client]

@@ -205,12 +205,18 @@ class Keeping(Method[ModelState]):
     [
         ("restart", "declares itself linear, but what it makes of a sum is not the sum"),
         ("sign", "declares itself linear, but what it makes of a sum is not the sum"),
-        ("own", "changes its arguments in restart or drift; return new models instead"),
-        ("memory", "changes its arguments in step; return new vectors instead"),
-        ("one", r"restart must return a tensor with one model per client, \(k, P\), or None"),
-        ("norm", "step must treat each number of a gradient on its own"),
-        ("row", "step must treat each number of a gradient on its own"),
-        ("total", "step must treat each number of a gradient on its own"),
+        (
+            "own",
+            "changes its arguments in next_client_model or gradient_correction; return new models",
+        ),
+        ("memory", "changes its arguments in local_step; return new vectors instead"),
+        (
+            "one",
+            r"next_client_model must return a tensor with one model per client, \(k, P\), or None",
+        ),
+        ("norm", "local_step must treat each number of a gradient on its own"),
+        ("row", "local_step must treat each number of a gradient on its own"),
+        ("total", "local_step must treat each number of a gradient on its own"),
         ("forgets", "keeps 0 vectors after a step, but declares memory=1"),
     ],
 )
@@ -244,7 +250,7 @@ def test_so_are_corrections() -> None:
 
 
 def test_corrections_are_one_per_client() -> None:
-    rule = "method=drifting: drift must return a tensor with one model per client"
+    rule = "method=drifting: gradient_correction must return a tensor with one model per client"
     with pytest.raises(BadInput, match=rule):
         check(any_method(Drifting(per_client=False)))
 

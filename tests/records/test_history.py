@@ -18,9 +18,10 @@ def histories(draw: st.DrawFn) -> list[Row]:
     """Rows with the same metrics, whichever they are."""
     metrics = st.fixed_dictionaries(dict.fromkeys(draw(names), finite))
     digest = draw(st.sampled_from([st.just(""), digests]))
+    energy = draw(st.sampled_from([st.none(), finite]))
     row = st.builds(
         Row, count, finite, count, count, count, count, finite, metrics, finite, finite, count,
-        digest, digest,
+        energy, digest, digest,
     )  # fmt: skip
     return draw(st.lists(row, max_size=5))
 
@@ -48,6 +49,18 @@ def test_columns() -> None:
     assert list(history) == COLUMNS
     assert (history["seed"], history["accuracy"]) == ([0, 1], [0.25, 0.5])
     assert History.of({"favano": []})["loss"] == []
+
+
+def test_energy_is_a_column_where_it_is_counted() -> None:
+    """Of a fleet that says what a step needs; files of other runs are as before."""
+    counted = ONE._replace(energy=2.5)
+    history = History.of({"favano": [counted, TWO]})
+    assert list(history) == [*COLUMNS, "energy"]
+    assert history["energy"] == [2.5, None]
+    text = history_to_csv([counted, TWO])
+    assert text.splitlines()[0].endswith("contributed_steps,energy")
+    assert history_from_csv(text) == [counted, TWO]
+    assert "energy" not in history_to_csv([ONE, TWO])
 
 
 def test_columns_of_several_results_name_the_method() -> None:

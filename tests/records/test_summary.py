@@ -135,3 +135,10 @@ def test_metrics_of_any_name() -> None:
     assert (again.metrics, again.value("mae"), again.value("loss")) == (run.metrics, 1.5, 0.5)
     assert again.mean_model["mae"] == 2.0
     assert math.isnan(again.mean_model["r2"])
+
+
+def test_energy_is_in_a_summary_only_where_it_is_counted() -> None:
+    assert "energy" not in summary_to_json(ONE)
+    counted = replace(ONE, runs=(run_record("favano", ROW._replace(energy=4.5), "complete"),))
+    assert json.loads(summary_to_json(counted))["runs"][0]["energy"] == 4.5
+    assert summary_from_json(summary_to_json(counted)).runs[0].energy == 4.5

@@ -87,6 +87,27 @@ def add_participation(folder: Path, fast: float = 0.5) -> None:
     (folder / "participation.json").write_text(json.dumps(a_participation(fast)))
 
 
+def with_charts() -> dict[str, object]:
+    """The same with availability and jobs: one used, one lost, one not used, one under way."""
+    availability = {
+        "horizon": 20.0,
+        "share": [1.0, 2 / 3, 0.5, 1 / 3],
+        "mean": 0.625,
+        "median": 0.6,
+        "client": [1, 0, 2],
+        "available": [1.0, 0.6, 0.25],
+        "digits": ["9999", "9940", "9000"],
+    }
+    jobs = {
+        "begin": 0.0, "end": 20.0, "horizon": 20.0, "at_work": 3,
+        "client": [1, 0, 2], "speed": [0, 1, 1],
+        "row": [0, 1, 0, 2], "start": [0.0, 0.0, 10.0, 5.0], "finish": [10.0, 12.0, 16.0, 20.0],
+        "steps": [5, 2, 4, 1], "outcome": [0, 2, 1, 3], "used_by": [1, 0, 0, 0],
+        "server_steps": [10.0], "server_steps_made": 1,
+    }  # fmt: skip
+    return {**a_participation(), "availability": availability, "jobs": jobs}
+
+
 def a_served(fast: float = 0.9) -> dict[str, object]:
     """The same three clients, served by the final model; the fast one by `fast`."""
     return {

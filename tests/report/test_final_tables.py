@@ -22,7 +22,7 @@ def test_differences_against_every_method_with_numbers(compared: Path) -> None:
 def test_one_setting_needs_no_overview(compared: Path) -> None:
     settings = by_setting(collect([compared]))
     assert overview(settings, methods(settings)) == ""
-    assert final_tables(settings, methods(settings)).count("<table") == 1
+    assert final_tables(settings, methods(settings)).count("<table") == 2  # and to a target
 
 
 def test_an_overview_of_settings_shows_holes(tmp_path: Path, write: Writer) -> None:
@@ -35,7 +35,7 @@ def test_an_overview_of_settings_shows_holes(tmp_path: Path, write: Writer) -> N
     fedavg = text.split('<tr role="row">')[3]
     assert 'data-label="split iid">30.0 ± –</td>' in fedavg
     assert 'data-label="split two-class">–</td>' in fedavg
-    assert final_tables(settings, methods(settings)).count("<table") == 2
+    assert final_tables(settings, methods(settings)).count("<table") == 2 + 1  # one to a target
 
 
 def test_an_overview_of_many_settings_is_moved_sideways(tmp_path: Path, write: Writer) -> None:

@@ -65,12 +65,13 @@ def three(tmp_path: Path) -> Path:
 def test_the_lowest_is_the_best(three: Path) -> None:
     favano, fedavg, fedbuff = collect([three])
     assert sentence([favano, fedavg]) == (
-        "After 10 units of time FAVANO reaches mae 0.6 kW, 0.4 kW below FedAvg "
-        "(2 seeds, lower in 2 of 2)."
+        "After 10 units of time FAVANO reaches mae 0.6 kW, 0.4 kW below FedAvg, with as many "
+        "local steps and bits (2 seeds, lower in 2 of 2, too few seeds to say how sure)."
     )
     assert sentence([favano, fedavg, fedbuff]) == (
         "After 10 units of time FedBuff reaches mae 0.2 kW, the lowest mae; "
-        "FAVANO 0.6 kW, 0.4 kW above (2 seeds, higher in 2 of 2)."
+        "FAVANO 0.6 kW, 0.4 kW above, with as many local steps and bits "
+        "(2 seeds, higher in 2 of 2, too few seeds to say how sure)."
     )
     assert sentence([favano]) == "After 10 units of time FAVANO reaches mae 0.6 kW (2 seeds)."
 
@@ -78,7 +79,7 @@ def test_the_lowest_is_the_best(three: Path) -> None:
 def test_equal_as_printed(tmp_path: Path) -> None:
     write(tmp_path / "favano", "favano", [[2.0, 0.50001]])
     write(tmp_path / "fedavg", "fedavg", [[2.0, 0.5]])
-    assert "FAVANO reaches mae 0.5 kW, level with FedAvg (1 seed)." in sentence(collect([tmp_path]))
+    assert "FAVANO reaches mae 0.5 kW, level with FedAvg, with" in sentence(collect([tmp_path]))
 
 
 def test_the_table(three: Path) -> None:

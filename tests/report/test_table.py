@@ -40,6 +40,7 @@ def test_the_same_in_words(compared: Path) -> None:
         "server_steps": "2",
         "local_steps": "10",
         "gigabits": "4",
+        "energy": "–",
         "seeds": "2",
     }
     assert fedavg["difference"] == "−20.0 ± 14.1 (2)"

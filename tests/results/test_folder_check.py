@@ -95,7 +95,7 @@ def test_another_label_or_option_is_another_run(tmp_path: Path) -> None:
     assert written["method"][0] | {"staleness": ""} == {
         "name": "fedbuff", "label": "small", "buffer": 3, "buffer_mode": "concurrency",
         "server_learning_rate": 1.0, "staleness": "", "distinct": False, "flush_at_end": False,
-        "rate_scale": "none",
+        "rate_scale": "none", "sample_weights": False,
     }  # fmt: skip
     for update, key in (
         ({"label": "large"}, "label"),

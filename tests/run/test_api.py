@@ -256,12 +256,12 @@ def test_statistics_of_a_batch_need_no_running_ones() -> None:
 
 def test_the_history_has_columns() -> None:
     result = favano.simulate("favano", own(network()), FLEET, **TWO_SEEDS)
-    assert list(result.history) == columns(["accuracy"])
+    assert list(result.history) == columns(result.rows[0])
     assert result.history["accuracy"] == [row.accuracy for row in result.rows]
     assert result.history["seed"] == [0, 0, 0, 1, 1, 1]
     assert result.accuracy == [result.rows[2].accuracy, result.rows[5].accuracy]
     frame = result.history.frame()
-    assert list(frame.columns) == columns(["accuracy"])
+    assert list(frame.columns) == columns(result.rows[0])
     assert frame["loss"].tolist() == [row.loss for row in result.rows]
 
 
@@ -270,7 +270,7 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
     comparison = favano.compare(["favano", *both], own(network()), FLEET, **KEYS)
     names = ["favano", "fedbuff", "two"]
     assert [result.spec.name for result in comparison.results] == names
-    assert list(comparison.history) == ["method", *columns(["accuracy"])]
+    assert list(comparison.history) == ["method", *columns(comparison.results[0].rows[0])]
     rows = {result.spec.name: len(result.rows) for result in comparison.results}
     assert comparison.history["method"] == [name for name in names for _ in range(rows[name])]
     assert comparison.history.frame().groupby("method", sort=False).size().to_dict() == rows
@@ -395,7 +395,7 @@ def test_a_plan_is_that_of_the_run(tmp_path: Path) -> None:
     assert plan.time == 70.0
     assert plan.audit == result.audit
     assert len(plan.clients) == 4
-    assert set(plan.document) == {"clients", "server_steps", "time", "audit"}
+    assert set(plan.document) == {"clients", "server_steps", "time", "absence", "audit"}
     assert plan.save(tmp_path / "plan").is_file()
     assert favano.plan("fedbuff").planned.spec.problem.dataset == "digits"
     weighed = favano.plan(favano.FedAvg(sample_weights=True), horizon=300)  # asks for the data
@@ -622,14 +622,14 @@ NAME = r"need a name, file.py:Name, or an object of favano.Method$"
 DATA = r"need a data set's name or favano.Problem\(model, train=..., test=...\)$"
 PAIR = r"need a pair \(samples, targets\) of tensors or arrays, a data set, or a list per client$"
 LIST = "need a list of methods$"
-SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\)$"
+SPEEDS = r"need favano.Fleet\(...\), as favano.Fleet.two_speeds\(100\), or its name, as phones$"
 REFUSED: list[tuple[Callable[[], object], str]] = [
     # methods
     (lambda: simulate(3), f"method=int: {NAME}"),
     (lambda: simulate(None), f"method=NoneType: {NAME}"),
     (lambda: simulate(["favano"]), f"method=list: {NAME}"),
     (lambda: simulate(int), f"method=type: {NAME}"),
-    (lambda: simulate(favano.Method), "method=Method: need a class with policy and update$"),
+    (lambda: simulate(favano.Method), "method=Method: lacks aggregate; define it$"),
     (lambda: simulate("fedbuf"), r"algorithm=fedbuf: unknown; did you mean fedbuff\?$"),
     (lambda: simulate("absent.py:Mine"), "algorithm=absent.py:Mine: no such file: absent.py$"),
     (lambda: simulate(favano.FedBuff(label=3)), "label=3: need a text$"),  # type: ignore

@@ -6,7 +6,7 @@ import runpy
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import datasets
 import numpy as np
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, StackDataset, Subset, TensorDa
 import favano
 from favano.data.tables import owner_codes
 from favano.errors import BadInput
-from favano.planning.planned import make_fleet
+from favano.planning.fleet import make_fleet
 from favano.results import check_folder, write_result
 from favano.run.own_data import own_samples, read_data
 from favano.run.samples import make_task
@@ -108,16 +108,28 @@ def test_other_data_keep_their_constants() -> None:
         assert complete(dataset=dataset).fleet.clients == clients
 
 
-@pytest.mark.parametrize(("key", "value"), [("holdout", 10), ("data_fraction", 0.5)])
-def test_what_is_for_named_data_is_refused(
-    key: Literal["holdout", "data_fraction"], value: float
-) -> None:
-    holdout = int(value) if key == "holdout" else 0
-    fraction = value if key == "data_fraction" else 1.0
-    with pytest.raises(BadInput, match=f"^{key}={value}: is for data sets by name"):
-        favano.Problem(
-            nn.Linear(5, 3), train=pair(60), test=pair(30), holdout=holdout, data_fraction=fraction
-        )
+def test_what_is_for_named_data_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^data_fraction=0.5: is for data sets by name"):
+        favano.Problem(nn.Linear(5, 3), train=pair(60), test=pair(30), data_fraction=0.5)
+
+
+def test_held_out_samples_take_the_place_of_test_data() -> None:
+    """Each is in one part, with its target and its client; the test data are not looked at."""
+    inputs, targets = torch.arange(60.0).reshape(60, 1), torch.arange(60) % 3
+    parts = [list(range(20)), list(range(20, 60))]
+    train, test = (inputs, targets), (torch.full((30, 1), -1.0), torch.zeros(30).long())
+    given = favano.Problem(nn.Linear(1, 3), train, test, split=parts, holdout=12)
+    data = read_data(given)
+    held, kept = data.test.inputs.flatten(), data.train.inputs.flatten()
+    assert (len(held), len(kept)) == (12, 48)
+    assert sorted(torch.cat([held, kept]).tolist()) == list(range(60))
+    assert held.tolist() != list(range(48, 60))
+    for part, owners in ((data.train, data.owners), (data.test, data.test_owners)):
+        assert torch.equal(part.targets, part.inputs.flatten().long() % 3)
+        assert (owners["own"] == (part.inputs.flatten() >= 20).numpy()).all()
+    for count in (60, -1):
+        with pytest.raises(BadInput, match=f"^holdout={count}: need "):
+            read_data(favano.Problem(nn.Linear(1, 3), train, test, holdout=count))
 
 
 def test_inputs_are_of_one_type() -> None:
@@ -466,7 +478,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
      "train=torch.uint16: need a type whose rows PyTorch can pick: "),
     ({"train": (X.to_sparse(), Y)}, r"train=torch.sparse_coo: need dense tensors, as "),
     ({"train": table().rename_column("features", "a")},
-     r"train=columns who, a, label: name those of inputs and targets, as columns=\('x', 'y'\)$"),
+     r"train=columns who, a, label: name those of inputs and targets, as columns=\('x', 'y'\) or "),
     ({"train": table(), "split": "column:features", "columns": ("features", "label")},
      r"split=column:features: holds float64 \(120, 5\): need a word or a whole number per sample$"),
     ({"train": table(), "columns": ("features", "b")},
@@ -503,7 +515,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"train": (X.numpy().astype(object), Y)}, "train=inputs of object: need arrays of numbers "),
     ({"train": (scipy.sparse.csr_array(X.numpy()), Y)}, r"train=inputs in csr_array: need dense "),
     ({"train": (X.to("meta"), Y)}, "train=nested, quantised or meta inputs: need plain tensors"),
-    ({"train": pandas.DataFrame(X.numpy())}, r"train=DataFrame: need a pair \(samples, targets\) "),
+    ({"train": pandas.DataFrame(X.numpy())}, "train=columns 0, 1, .*: name those of inputs and "),
     ({"train": DataLoader(TensorDataset(X, Y))}, r"train=DataLoader: need its data set, as loader"),
     ({"train": TensorDataset(X, X, Y)}, r"train=tuple of 3: need a pair \(samples, targets\) of "),
     ({"train": [(row, int(label)) for row, label in zip(X, Y, strict=True)]},

@@ -6,7 +6,7 @@ import functools
 import operator
 import types
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 from favano.methods import our_methods
@@ -16,7 +16,7 @@ from favano.specification.keys import Keys
 from favano.specification.spec import PARTS
 from favano.transforms import ATransform
 
-ARGUMENTS = ("dataset", "model")  # of the problem, which is an argument itself
+ARGUMENTS = ("dataset", "model", "fleet")  # of problem and fleet, which are arguments themselves
 
 
 def options() -> dict[str, list[Option[object]]]:
@@ -49,7 +49,7 @@ def united(kinds: list[object]) -> object:
 
 
 def test_every_key_is_there_in_the_same_order() -> None:
-    assert list(Keys.__annotations__) == ["policy", *options()]
+    assert list(Keys.__annotations__) == ["policy", "reading", *options()]
     assert Keys.__total__ is False
 
 
@@ -58,6 +58,7 @@ def test_every_key_has_the_type_of_its_option() -> None:
     for name, of in options().items():
         own: dict[str, object] = {"server": Sequence[ATransform], "selection": ASelection}
         own["local_steps"] = int | Sequence[int]  # K of all, or of each
+        own["group"] = Sequence[Mapping[str, object]]
         expected = own[name] if name in own else united([plain(option.kind) for option in of])
         choices = set(get_args(hints[name])) if isinstance(expected, set) else hints[name]
         assert choices == expected, name

@@ -19,7 +19,7 @@ from tests.specs import complete
 FOREIGN: list[tuple[str, str, object, str]] = [
     ("favano", "server_learning_rate", 0.01, "fedavg"),
     ("fedbuff", "latency", "none", "asyncsgd, fedasync, asyncsgd-adaptive, asyncfeded"),
-    ("scaffold", "sample_weights", True, "fedavg, aafl, fedfix, fedprox, fednova"),
+    ("scaffold", "staleness", "constant", "fedbuff, fedasync"),
     ("aafl", "max_staleness", 0, "fedbuff, fedasync"),
     ("fedavg", "mixing", 0.3, "fedasync"),
     ("quafl", "buffer", 3, "fedbuff"),
@@ -35,6 +35,22 @@ def test_a_key_of_another_method_is_refused(
         make_spec({"algorithm": algorithm, key: value})
     assert owners in str(refused.value)
     assert str(refused.value).endswith(f"not of {algorithm}")
+
+
+@pytest.mark.parametrize("algorithm", ["fedasync", "asyncfeded"])
+def test_samples_have_no_meaning_where_nothing_is_averaged(algorithm: str) -> None:
+    with pytest.raises(BadInput, match=f"^sample_weights=True: has no meaning with {algorithm}: "):
+        make_spec({"algorithm": algorithm, "sample_weights": True})
+
+
+def test_all_other_methods_weigh_by_samples() -> None:
+    without = {name for name, kind in our_methods().items() if not hasattr(kind, "sample_weights")}
+    assert without == {"fedasync", "asyncfeded"}
+
+
+def test_the_theorem_is_not_about_weighted_clients() -> None:
+    with pytest.raises(BadInput, match="need sample_weights=false"):
+        make_spec({"sample_weights": True, "track_bound": True})
 
 
 @pytest.mark.parametrize(

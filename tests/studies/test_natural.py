@@ -78,6 +78,6 @@ def test_the_data_say_how_many_clients_there_are(data_dir: Path, tmp_path: Path)
     runs, tried = ledger(folder / "runs.csv"), ledger(folder / "tuning.csv")
     assert {entry.status for entry in (*runs, *tried)} <= {"complete", "diverged"}
     assert {entry.algorithm for entry in runs} == METHODS
-    files = [path.read_text() for path in (out / "runs").iterdir()]
-    clients = Counter(int(re.findall(r'"clients": (\d+)', text)[0]) for text in files)
+    files = [path.read_text() for path in (out / "runs").glob("*/spec.toml")]
+    clients = Counter(int(re.findall(r"clients = (\d+)", text)[0]) for text in files)
     assert clients == {WRITERS: 4, WRITERS - 1: 4 * (15 + 5)}

@@ -16,9 +16,10 @@ from favano.specification.spec import changed
 from favano.studies.archive import Archive
 from favano.studies.experiment import Experiment, Reading, StudyRun, prepared, seeded
 from favano.studies.footprint import Footprint
-from favano.studies.reproduce import Stopped, _Meter, still_to_make
+from favano.studies.reproduce import Stopped
 from favano.studies.request import Request
-from favano.studies.search import Search, SearchGrid
+from favano.studies.run_maker import StepMeter, still_to_make
+from favano.studies.search import RateSearch, Rung, Search, SearchGrid, to_the_end
 from tests.run.small import FOOTPRINT, SETTINGS, SHARED, SMALL, reproduce_small, small_runs
 
 
@@ -242,13 +243,12 @@ def test_a_diverged_run_is_kept_as_such(tmp_path: Path) -> None:
     assert len((tmp_path / "wild" / "curves.csv").read_text().splitlines()) == 1
 
 
-SEARCH = Search(
+SEARCH = RateSearch(
     {
         "fedavg": SearchGrid(client=(0.5, 1.0, 2.0), server=(0.5, 1.0)),
         "favano": SearchGrid(client=(0.1, 0.2, 0.5, 1.0, 2.0, 4.0), server=(1.0,)),
     },
-    holdout=287,
-    seeds=2,
+    Search(to_the_end(6), holdout=287, seeds=2),
 )
 
 
@@ -276,7 +276,7 @@ def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
     assert names == ["readings.csv", "runs.csv", "tuned.csv", "tuning.csv"]
     tried, tuned = ledger(folder / "tuning.csv"), ledger(folder / "tuned.csv")
     assert {entry.time for entry in (*tried, *tuned)} == {SHARED["horizon"]}
-    assert len(tried) == 6 * SEARCH.seeds
+    assert len(tried) == 6 * SEARCH.search.seeds
     assert {entry.seed for entry in tried} == {1000, 1001}
     assert [(entry.reading, entry.seed) for entry in tuned] == [("tuned", 0)]
     best = max(
@@ -291,10 +291,11 @@ def test_readings_and_tuning_have_ledgers_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_experiment_of_ours_is_run_with_the_rates_found_and_no_others(tmp_path: Path) -> None:
+    halved = Search((Rung(0.5, 6), Rung(1.0, 2)), holdout=287, seeds=2)
     ours = replace(
         SMALL, runs=lambda seeds: small_runs(seeds)[: 2 * seeds], columns={"iid": "IID"}, paper={},
         readings={"longer": Reading("twice as long", ("fedavg",), {}, time=2.0)},
-        search=replace(SEARCH, time=0.5, finalists=2), ours=True,
+        search=replace(SEARCH, search=halved), ours=True,
     )  # fmt: skip
     reproduce_small(tmp_path, Request(seeds=2, readings=("all",)), experiments=[ours])
     folder = tmp_path / "small"
@@ -384,7 +385,7 @@ def test_changes_apply_to_all_runs_alike() -> None:
 
 def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
     from favano.studies.catalogue import EXPERIMENTS
-    from favano.studies.reproduce import check_all
+    from favano.studies.run_maker import check_all
 
     runs = EXPERIMENTS["table-2"].runs(1)
     with pytest.raises(BadInput, match="dataset=mnist: no Parquet files in"):
@@ -395,8 +396,8 @@ def test_missing_data_are_refused_before_any_work(tmp_path: Path) -> None:
 def test_all_time_is_charged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """To each run as it ends, by its steps: whoever ends last pays what is left."""
     clock = iter([0.0, 10.0, 30.0])
-    monkeypatch.setattr("favano.studies.reproduce.perf_counter", lambda: next(clock))
-    meter = _Meter()
+    monkeypatch.setattr("favano.studies.run_maker.perf_counter", lambda: next(clock))
+    meter = StepMeter()
     meter.begin(100)
     meter.advance("first", 20, 1.0)
     meter.advance("second", 20, 1.0)

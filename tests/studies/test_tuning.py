@@ -16,7 +16,7 @@ from favano.specification.spec import required
 from favano.studies.catalogue import EXPERIMENTS
 from favano.studies.experiment import StudyRun
 from favano.studies.paper.search import PAPER_SEARCH
-from favano.studies.search import FIRST_SEED, Search, SearchGrid
+from favano.studies.search import FIRST_SEED, RateSearch, Rung, Search, SearchGrid
 from favano.studies.tuning import finalist_runs, tuned_runs, tuning_runs
 from tests.run.small import small_runs
 
@@ -27,7 +27,7 @@ def test_every_method_tries_equally_many_rates() -> None:
     tried = tuning_runs(TABLE, PAPER_SEARCH)
     counts = Counter((run.spec.name, run.column) for run in tried)
     assert set(counts) == {(run.spec.name, run.column) for run in TABLE}
-    assert set(counts.values()) == {35 * PAPER_SEARCH.seeds}
+    assert set(counts.values()) == {35 * PAPER_SEARCH.search.seeds}
     assert len({run.digest for run in tried}) == len(tried)
 
 
@@ -73,18 +73,20 @@ def test_the_best_mean_wins_and_divergence_counts_as_nothing() -> None:
 def test_a_shorter_search_has_a_share_of_the_time() -> None:
     runs = small_runs(1)
     grids = dict.fromkeys(("favano", "fedavg"), SearchGrid((1.0, 2.0), (1.0,)))
-    tried = tuning_runs(runs, Search(grids, holdout=100, time=0.25))
+    quarter = Search((Rung(0.25, 2),), holdout=100)
+    tried = tuning_runs(runs, RateSearch(grids, quarter))
     assert {run.spec.run.horizon for run in runs} == {140.0}
     assert {run.spec.run.horizon for run in tried} == {35.0}
     with pytest.raises(BadInput, match="need equally many pairs for every method"):
-        Search({**grids, "quafl": SearchGrid((1.0,), (1.0,))}, holdout=100)
+        RateSearch({**grids, "quafl": SearchGrid((1.0,), (1.0,))}, quarter)
 
 
 def test_the_best_few_are_tried_to_the_end_and_decide() -> None:
     """The second best goes on and wins; the third, which would have won, does not."""
     runs = [run for run in small_runs(1) if (run.spec.name, run.column) == ("favano", "iid")]
     grid = SearchGrid((0.5, 1.0, 2.0), (1.0,))
-    search = Search({"favano": grid}, holdout=100, time=0.25, finalists=2)
+    rungs = (Rung(0.25, 3), Rung(1.0, 2))
+    search = RateSearch({"favano": grid}, Search(rungs, holdout=100))
 
     def entries(runs: Sequence[StudyRun], accuracy: Mapping[float, float]) -> list[Entry]:
         rates = [required(run.spec.training.learning_rate) for run in runs]

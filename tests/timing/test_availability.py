@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
+from favano.timing import parse_availability
 from favano.timing.availability import (
     DAY,
     Daily,
     Presence,
     Recorded,
     TwoState,
-    parse_availability,
     read_availability,
 )
 
@@ -71,11 +71,21 @@ def test_changes_tell_who_is_there(rows: list[list[tuple[int, int]]]) -> None:
             assert now == {other for other in CLIENTS.tolist() if there(rows, other, time)}
 
 
+@given(recordings(), st.floats(0, 59.9))
+def test_clients_are_there_again_when_their_next_interval_begins(
+    rows: list[list[tuple[int, int]]], time: float
+) -> None:
+    again = presence_of(rows).there_from(CLIENTS, time)
+    for client in CLIENTS.tolist():
+        later = [begin for begin, end in rows[client % len(rows)] if end > time and begin < end]
+        assert again[client] == (max(time, min(later)) if later else np.inf)
+
+
 def test_a_recording_begins_anew_and_copies_begin_elsewhere() -> None:
     law = Recorded([np.array([[0.0, 2.0], [9.0, 10.0]])], length=10.0)
     presence = law.presence(1, np.arange(2), 40.0)
     assert presence.begin[:5].tolist() == [0, 9, 19, 29, 39]
-    assert presence.end[:5].tolist() == [2, 12, 22, 32, 40]
+    assert presence.end[:5] == pytest.approx([2, 12, 22, 32, 40], rel=1e-5)
     assert presence.share(40.0) == pytest.approx(0.3)
     assert presence.begin[presence.first[1]] != 0
 
@@ -142,7 +152,7 @@ def test_more_clients_than_recorded_need_a_length(tmp_path: Path) -> None:
     law = read_availability(path)
     presence = law.presence(0, np.arange(2), 9.0)
     assert presence.begin.tolist() == [1, 2]
-    assert presence.end.tolist() == [3, 9]
+    assert presence.end == pytest.approx([3, 9], rel=1e-5)
     with pytest.raises(BadInput, match="2 clients at most"):
         law.presence(0, np.arange(3), 9.0)
     more = parse_availability(f"trace:{path}:6")

@@ -101,7 +101,7 @@ def test_the_papers_networks_go_flat_and_back(name: str) -> None:
 
 
 def test_modules_that_cannot_be_trained_are_refused() -> None:
-    with pytest.raises(BadInput, match="model=Flatten: has no parameters"):
+    with pytest.raises(BadInput, match="model=Flatten: has no parameter that is trained"):
         FlatModel(nn.Flatten(), device="cpu")
     with pytest.raises(BadInput, match="model=LazyLinear: has lazy layers"):
         FlatModel(nn.LazyLinear(3), device="cpu")

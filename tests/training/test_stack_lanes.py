@@ -375,18 +375,21 @@ def test_lanes_equal_the_loop_with_any_optimiser(
     check_memories(make, rules_by(optimisers), 3, "cpu")
 
 
-def test_a_frozen_or_unused_parameter_stays_as_it_is() -> None:
+def test_an_unused_parameter_stays_as_it_is_and_a_frozen_one_is_no_part_of_a_lane() -> None:
     """Also with weight decay."""
     rules = [LocalRule(optimiser=ADAMW), LocalRule()]
     both = trainers(partly_trained(), raw=False, loss=functional.cross_entropy, rules=rules)
     start = both[0].model.snapshot()
     lanes = StackLanes(LaneStack(both[0].model, both, 3))
     ends = trained(lanes, start.repeat(len(JOBS), 1))
-    frozen = both[0].model.named_weights(start)["1.weight"]
+    before, frozen = both[0].model.named_weights(start), both[0].model.frozen["1.weight"]
+    kept = frozen.clone()
+    assert "1.weight" not in before
     for end in ends:
         after = both[0].model.named_weights(end)
-        assert torch.equal(after["1.weight"], frozen)
-        assert not torch.equal(after["3.weight"], both[0].model.named_weights(start)["3.weight"])
+        assert torch.equal(after["unused"], before["unused"])
+        assert not torch.equal(after["3.weight"], before["3.weight"])
+    assert torch.equal(frozen, kept)
 
 
 def test_vectors_that_begin_anew_are_not_handed_in() -> None:

@@ -68,6 +68,12 @@ class Update(NamedTuple):
     refused: Ints  # clients whose updates were not used
 
 
+def bits_of_message(layout: Layout, coded: int | None, corrected: bool) -> int:
+    """Bits of a message: a model, encoded in so many bits or in full, and a drift correction."""
+    model = layout.bits if coded is None else coded
+    return model + layout.number_bits * layout.parameters * corrected
+
+
 class Aggregator(Generic[S]):
     """Method, state and rules of one run. It does not know where models are kept."""
 
@@ -99,6 +105,7 @@ class Aggregator(Generic[S]):
         self.memory = memory or ClientMemory(method, layout)
         self.memory.check(self.schedule)
         self.non_finite, self.link = non_finite, link
+        self.poisons = self._meets_poison()
         self.stopped = False  # set from outside, to end the run early
         self.resume_point: ResumePoint | None = None  # where the run goes on; None: it is new
         self._expected, self._scales = expected, scales
@@ -144,7 +151,15 @@ class Aggregator(Generic[S]):
     @property
     def _as_it_is(self) -> bool:
         """Whether the server gets the clients' models, and does what the method says."""
-        return self.link is None and not self._chain
+        return self.link is None and not self._chain and not self.poisons
+
+    def _meets_poison(self) -> bool:
+        """Whether any client may send something else than its model."""
+        scale = self.schedule.scale
+        if self.clock is None:
+            return scale is not None and bool((scale != 1).any())
+        faults = self.method.context.fleet.conditions.faults
+        return any(fault.what == "poison" for fault in faults)
 
     @property
     def over(self) -> bool:
@@ -224,18 +239,13 @@ class Aggregator(Generic[S]):
     @property
     def message_bits(self) -> int:
         """Bits of one message, except a client's first model."""
-        model = self.layout.bits if self.link is None else self.link.bits
-        return model + self._correction_bits
+        coded = None if self.link is None else self.link.bits
+        return bits_of_message(self.layout, coded, self.corrected)
 
     @property
     def first_message_bits(self) -> int:
         """Bits of a client's first model, which is sent in full."""
-        return self.layout.bits + self._correction_bits
-
-    @property
-    def _correction_bits(self) -> int:
-        """Bits of a drift correction, if one is sent with the model."""
-        return self.layout.number_bits * self.layout.trained * self.corrected
+        return bits_of_message(self.layout, None, self.corrected)
 
     def refuse(self, jobs: Ints, finite: Mask, server: Vector) -> Ints:
         """Clients of the next update whose updates must not be used; ends the run if so asked."""
@@ -267,11 +277,35 @@ class Aggregator(Generic[S]):
             known = self.timeline.known
             who, steps = known.client[jobs], known.steps[jobs]
             end = self.memory.with_end_buffers(who, steps, start, end)
-        link = self.link if len(jobs) else None
-        sent = end if link is None else link.up(jobs, start, end, server)
+        link, sent = self.link if len(jobs) else None, self.sent(jobs, start, end)
+        sent = sent if link is None else link.up(jobs, start, sent, server)
         parameters = self.layout.parameters
         updates = self._client_updates(jobs, start[:, :parameters], sent[:, :parameters])
         return Received(jobs, start, end, updates, everyone, refused, self.server_states)
+
+    def sent(self, jobs: Ints, start: Stack, end: Stack) -> Stack:
+        """What the clients send as end models: poisoned ones multiply what parameters change by.
+
+        Buffers are sent as they are, and clients that go on from their own model keep the true one.
+        """
+        scale = self.timeline.known.scale if self.poisons else None
+        if scale is None:
+            return end
+        rows, factor = np.flatnonzero(scale[jobs] != 1), scale[jobs]
+        if not len(rows):
+            return end
+        at, sent, part = to_device(rows, end), end.clone(), slice(self.layout.parameters)
+        by = to_device(factor[rows], end).to(end)[:, None]
+        sent[at, part] = start[at, part] + by * (end[at, part] - start[at, part])
+        return sent
+
+    def finite_as_sent(self, jobs: Ints, start: Stack, end: Stack, finite: Mask) -> Mask:
+        """Which of these client updates are finite, given which of their end models are."""
+        if not self.poisons:
+            return finite
+        rows = self.sent(jobs, start, end).isfinite().all(dim=1)
+        both: Mask = finite & rows.numpy(force=True)
+        return both
 
     def transformed(self, received: Received) -> Received:
         """The same after the transforms of client deltas."""
@@ -342,7 +376,9 @@ class Aggregator(Generic[S]):
             end: (P,) its end model.
         """
         assert self.clock is not None
-        first = self.timeline.updates
+        first, awaited = self.timeline.updates, self.clock.awaited
+        if self.poisons and awaited is not None:
+            (end,) = self.sent(np.array([awaited]), start[None], end[None])
         self.clock.learn(seen_values(self.clock.sees, loss, server, start, end))
         self.memory.check_growth(self.timeline, first)
 

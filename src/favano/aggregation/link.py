@@ -1,6 +1,6 @@
 """The link: the effect of a codec on the models that server and clients send in one run.
 
-Trained parameters are encoded; buffers and counters are not. There are three kinds of message:
+Parameters are encoded; buffers and counters are not. There are three kinds of message:
 
     up        a client's end model; the server reads it with its own w_{t-1} as the key
     reply     w_{t-1} to a client that keeps a model of its own, which is the key (QuAFL)
@@ -50,14 +50,10 @@ class Link:
         seed: int,
         streams: Ints,  # (n,)
         plain: int = 0,  # numbers that are sent as they are, 32 bits each
-        sent: Sequence[bool] | None = None,  # which tensors are; others stay as they are
         timeline: Messages | None = None,  # of a federation
     ) -> None:
         self.codec, self._sizes, self._parameters = codec, tuple(sizes), sum(sizes)
-        which = np.ones(len(self._sizes), bool) if sent is None else np.array(sent)
-        counted = [int(size) for size in np.array(self._sizes)[which]]
-        self.bits = message_bits(codec, counted) + 32 * plain
-        self._frozen = torch.from_numpy(np.flatnonzero(np.repeat(~which, self._sizes)))
+        self.bits = coded_bits(codec, sizes, plain)
         self._client, self._timeline = schedule.client, timeline
         self._message = message_numbers(schedule) if timeline is None else timeline.number
         self._first = first_versions(schedule)  # (n,)
@@ -158,12 +154,15 @@ class Link:
             received[part, :parameters] = base + codec.decode(coded, near, self._sizes)
             wrong = (codec.wrapped(values, near) * count[part]).sum()
             self._wrapped = wrong if self._wrapped is None else self._wrapped + wrong
-        if len(self._frozen):
-            received[:, self._frozen] = sent[:, self._frozen]
         return received
 
     def _noise(self, origins: Bits, number: Ints, device: torch.device) -> Stack:
         return noise_of(self.codec, self._parameters, origins, number, device)
+
+
+def coded_bits(codec: Codec, sizes: Sequence[int], plain: int) -> int:
+    """Bits of one encoded message: of the tensors, and of numbers that are sent as they are."""
+    return message_bits(codec, sizes) + 32 * plain
 
 
 def base_of(codec: Codec, known: Stack) -> Stack | float:

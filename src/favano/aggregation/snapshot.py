@@ -117,6 +117,8 @@ def beginning_digest(timeline: Timeline, rates: Floats, version: int) -> str:
         known.start_version[under_way][order],
         known.client[under_way][order],
     ]
+    if known.scale is not None:
+        parts.append(known.scale[used])
     digest = hashlib.sha256()
     for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())

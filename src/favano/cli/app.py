@@ -32,6 +32,7 @@ from favano.cli.theory_bound import bound_command
 from favano.cli.theory_complexity import complexity_command
 from favano.cli.theory_learning_rate import learning_rate_command
 from favano.cli.theory_steps import steps_command
+from favano.cli.tune import tune_command
 from favano.cli.verify import verify_command
 
 # Typer 0.20, which Flower needs, escapes brackets for Rich even where help is plain text.
@@ -91,6 +92,7 @@ def _add(to: typer.Typer, name: str, command: Callable[..., None], *left_out: st
 app.command("demo")(interruptible(demo_command))
 _add(app, "run", run_command)
 _add(app, "compare", compare_command, "algorithm", "label")
+_add(app, "tune", tune_command, "algorithm", "label")
 app.command("resume")(interruptible(resume_command))
 app.command("verify")(interruptible(verify_command))
 app.command("methods")(interruptible(methods_command))
@@ -100,12 +102,12 @@ app.command("reproduce")(interruptible(reproduce_command))
 app.command("report")(interruptible(report_command))
 app.command("keys")(interruptible(keys_command))
 app.command("join")(interruptible(join_command))
-_add(app, "serve", serve_command)
+_add(app, "serve", serve_command, "reading")
 app.command("replay")(interruptible(replay_command))
 _add(theory, "steps", steps_command, "policy")
 _add(theory, "alpha", alpha_command, "policy")
 _add(theory, "bound", bound_command, "policy")
-_add(theory, "complexity", complexity_command, "algorithm", "label", "policy")
+_add(theory, "complexity", complexity_command, "algorithm", "label", "policy", "reading")
 _add(theory, "learning-rate", learning_rate_command, "policy")
 _add(theory, "advise", advise_command, "policy")
 app.add_typer(theory, name="theory")

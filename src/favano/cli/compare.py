@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, counted, with_flags
-from favano.cli.shell import default_folder, print_json, say, screen
-from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
-from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for
+from favano.cli.shell import default_folder, print_costs, print_json, say, screen
+from favano.cli.training import (
+    CheckpointEvery,
+    Force,
+    OnCluster,
+    Target,
+    end,
+    json_document,
+    say_kept,
+    train,
+)
+from favano.planning.comparison import DEFAULT, chosen, comparison, keys_for, left_without
 from favano.records.folder import PAGE, folder_name
 from favano.report import final_table, sentence, title_of, write_page
 from favano.results import Result, collect
@@ -36,16 +45,29 @@ def compare_command(
     force: Force = False,
     checkpoint_every: CheckpointEvery = None,
     cluster: OnCluster = None,
+    target: Target = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
+    keys, methods = compared_keys(config, algorithms, flags)
+    keys = counted(keys, data_dir)
+    specs = comparison(keys, methods, set_ or [])
+    for words in left_without(keys, [spec.method for spec in specs]):
+        say(words)
+    folder = out or default_folder("compare", specs)
+    how = {"json": json, "force": force}
+    every = checkpoint_every
+    compare(specs, folder, data_dir, **how, every=every, cluster=cluster, target=target)
+
+
+def compared_keys(
+    config: Path | None, algorithms: str | None, flags: Values
+) -> tuple[Values, Sequence[Mapping[str, object]]]:
+    """The keys of all methods, and the methods with keys of their own."""
     file = read_config(config)
     named = tuple({ALGORITHM: name} for name in algorithms.split(",")) if algorithms else ()
     methods = chosen(file.methods, named) or [{ALGORITHM: name} for name in DEFAULT]
     shared = keys_for(file.shared, methods, file.methods)
-    specs = comparison(counted(with_flags(shared, flags), data_dir), methods, set_ or [])
-    folder = out or default_folder("compare", specs)
-    every = checkpoint_every
-    compare(specs, folder, data_dir, json=json, force=force, every=every, cluster=cluster)
+    return with_flags(shared, flags), methods
 
 
 def compare(
@@ -57,26 +79,29 @@ def compare(
     force: bool,
     every: float | None = None,
     cluster: str | None = None,
+    target: float | None = None,
 ) -> None:
     """Run what is not done yet, and write a folder per method and one page for all."""
     folders, page = [folder / folder_name(spec.name) for spec in specs], folder / PAGE
     try:
         train(specs, folders, data_dir, out=folder, force=force, every=every, cluster=cluster)
     except typer.Exit:  # interrupted or stopped: the page shows what there is
-        _write_page(collect(folders), page)
+        _write_page(collect(folders), page, target)
         say(f"report of the results so far: {page}")
         raise
     results = collect(folders)
-    _write_page(results, page)
+    _write_page(results, page, target)
+    say_kept(folders)
     if json:
         print_json(json_document(specs, folders))
     else:
         screen.print(final_table(results, width=screen.width))
+        print_costs(results, target)
         screen.print(sentence(results), soft_wrap=True)
         screen.print(f"Report: {page}", soft_wrap=True)
     end(folders)
 
 
-def _write_page(results: Sequence[Result], page: Path) -> None:
+def _write_page(results: Sequence[Result], page: Path, target: float | None) -> None:
     partial = "" if all(result.ended for result in results) else ", partial"
-    write_page(results, page, title=f"{title_of(results)}{partial}")
+    write_page(results, page, title=f"{title_of(results)}{partial}", target=target)

@@ -19,17 +19,19 @@ from favano.errors import require
 from favano.methods import AnyMethod, all_methods, method_class
 from favano.methods.clock import ServerClock
 from favano.options import Option, Options, options_of, place_of
-from favano.planning.comparison import keys_for, read_keys
+from favano.planning.comparison import keys_for, keys_with_readings, read_keys
 from favano.planning.planned import OPEN_KEYS
 from favano.policies import Policy
 from favano.policies.registry import NAME, policy_class
 from favano.policies.selection_names import KEY as SELECTION
 from favano.quantisation.recipe import Recipe
-from favano.run.data import with_clients
+from favano.run.data import with_clients, with_holdout
 from favano.specification.config import SERVER, read_config
 from favano.specification.config import Config as ConfigFile
 from favano.specification.federation_keys import simulated_keys
 from favano.specification.presets import check_named
+from favano.specification.readings import KEYS as READING_KEYS
+from favano.specification.readings import READING, READINGS
 from favano.specification.spec import (
     ALGORITHM,
     LABEL,
@@ -78,26 +80,41 @@ _DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this wo
         "momentum", "nesterov", "beta2", "epsilon", "weight_decay", "clip", "optimiser_state",
     ),
     "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
+    "--holdout": ("keep",),
     "--codec": ("codec_bits", "codec_scale", "codec_dither"),
+    "--fleet": (
+        "flops_per_second", "flops_per_score", "availability", "when_away", "link", "server_link",
+        "timeout", "faults", "joules_per_step", "watts", "joules_per_byte", "group",
+    ),
 }  # fmt: skip
 _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
     LABEL: "name of the method in tables and on pages",
     POLICY: "whom the server asks and when: a name, or file.py:Name [default: the method's own]",
+    READING: "reading of the paper (docs/readings.md), or several with commas between them: "
+    f"{', '.join(READINGS)}",
 }
+_ALL_FLAG = "--help-all"
+_ESSENTIAL = (  # what nine of ten runs set
+    "dataset", "split", "model", "batch_size", "clients", "fast_fraction", "slow_mean", "selected",
+    "learning_rate", "local_steps", "codec", "horizon", "seeds", "evaluate_every", "device",
+)  # fmt: skip
+_SELDOM = ("checkpoint_every", "label", POLICY, "cluster", "data_dir", READING)  # of a command
 
 
 class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
-    Its help is grouped by part and shows what matters to the methods named on the command line:
-    their own options, the keys of the clock they read, and the keys that go with a choice, such as
-    an optimiser or a codec, where it is made.
+    Its help has what most runs set, and the options of methods that the command line names. With
+    --help-all it is grouped by part and shows all that matters to these methods: their options, the
+    keys of the clock they read, and the keys that go with a choice, such as an optimiser or a
+    codec, where it is made.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Find the methods first, since their options are flags."""
-        named, policies = _named(args) or {"favano": None}, _named_policies(args)
+        asked, policies = _named(args), _named_policies(args)
+        named = asked or {"favano": None}
         kinds: list[type[AnyMethod]] = [method_class(name) for name in named]
         asking: list[type[Policy]] = [policy_class(name) for name in policies]
         _say_executed({**named, **policies, **_named_parts(args)})
@@ -108,9 +125,11 @@ class SpecCommand(TyperCommand):
         }
         shared = our_options().keys() | part_options().keys()
         own = {name: option for name, option in options.items() if name not in shared}
-        ctx.meta[_METHOD], ctx.meta[_POLICY] = kinds, asking
+        ctx.meta[_METHOD], ctx.meta[_POLICY] = kinds if asked or _ALL_FLAG in args else [], asking
         real = simulated_keys() if self.name == "serve" else set()
         ctx.meta[_HIDDEN] = _unread_keys(kinds, asking, args) | real
+        ctx.meta[_ALL_FLAG] = _ALL_FLAG in args
+        args = ["--help" if word == _ALL_FLAG else word for word in args]
         return super().parse_args(ctx, _with_own(ctx, args, own))
 
     def _need_free_flags(self, ctx: typer.Context, kind: type[Options]) -> None:
@@ -128,8 +147,14 @@ class SpecCommand(TyperCommand):
         require(not clash, key, getattr(kind, "name", kind.__name__), rule)
 
     def format_options(self, ctx: typer.Context, formatter: object) -> None:  # type: ignore[override]
-        """Write the flags of the command, of each method and of each part."""
-        records = (parameter.get_help_record(ctx) for parameter in self.params)
+        """Write the flags of the command, of each method and of each part, or the few of most runs.
+
+        The short help has the flags of methods and policies that the command line names.
+        """
+        whole: bool = ctx.meta[_ALL_FLAG]
+        left_out = [READING] if whole else _SELDOM
+        own = [parameter for parameter in self.params if parameter.name not in left_out]
+        records = (parameter.get_help_record(ctx) for parameter in own)
         groups = {"Command": [record for record in records if record]}
         for kind in ctx.meta[_METHOD]:
             groups[f"Method {kind.name}"] = [
@@ -141,13 +166,28 @@ class SpecCommand(TyperCommand):
                 for name, option in options_of(policy).items()
                 if name not in part_options() or not is_ours(policy)
             ]
-        for part, title in _TITLES.items():
-            shown = options_of(PARTS[part]).values()
-            groups[title] = [
-                _record(option) for option in shown if option.name not in ctx.meta[_HIDDEN]
+        known = {key: option for key, (_, option) in part_options().items()}
+        shown = [option for key, option in known.items() if key not in ctx.meta[_HIDDEN]]
+        if whole:
+            groups |= {
+                title: [
+                    _record(option)
+                    for option in shown
+                    if option.name in options_of(PARTS[part]) and option.name not in READING_KEYS
+                ]
+                for part, title in _TITLES.items()
+            }
+            named = [parameter for parameter in self.params if parameter.name == READING]
+            records = (parameter.get_help_record(ctx) for parameter in named)
+            groups["Readings of the paper"] = [
+                *(record for record in records if record),
+                *(_record(option) for option in shown if option.name in READING_KEYS),
             ]
+        else:
+            groups["Run"] = [_record(known[key]) for key in _ESSENTIAL if known[key] in shown]
         lines = [line for title, records in groups.items() for line in _section(title, records)]
-        formatter.write("\n".join([*lines, "", *_footer()]) + "\n")  # type: ignore[attr-defined]
+        text = "\n".join([*lines, "", *_footer(whole=whole)])
+        formatter.write(f"{text}\n")  # type: ignore[attr-defined]
 
 
 def _unread_keys(
@@ -175,12 +215,20 @@ def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
-def _footer() -> list[str]:
+def _footer(*, whole: bool) -> list[str]:
+    if not whole:
+        text = (
+            f"{_ALL_FLAG} shows all flags, --algorithm NAME --help those of a method. Defaults are "
+            f"in brackets; --no-NAME turns a flag off. Methods: {', '.join(all_methods())}, or "
+            "file.py:Name."
+        )
+        return wrap(text, _width())
     text = (
         "Defaults are in brackets; --no-NAME turns a flag off. Methods: "
-        f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help shows the flags of "
-        "a method, `favano methods NAME` explains it. With --help, also --optimiser adam, "
-        "--rate-schedule cosine, --codec qsgd or --quantise luq shows the flags that go with it."
+        f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help-all shows the flags "
+        "of a method, `favano methods NAME` explains it. With --help-all, also --optimiser adam, "
+        "--rate-schedule cosine, --codec qsgd, --quantise luq or --fleet phones shows the flags "
+        "that go with it."
     )
     return wrap(text, _width())
 
@@ -200,7 +248,7 @@ def with_spec_flags(
 ) -> Callable[..., None]:
     """Give a command a flag for every key; it gets those that are set as `flags`."""
     own = list(inspect.signature(command, eval_str=True).parameters.values())
-    keys = [name for name in (ALGORITHM, LABEL, POLICY) if name not in leave_out]
+    keys = [name for name in _NAMES if name not in leave_out]
     every = {name: option for name, (_, option) in part_options().items()} | our_options()
     names = [*keys, *every]
 
@@ -239,6 +287,12 @@ def counted(keys: Values, data_dir: Path | None) -> Values:
         return with_clients(keys, data_dir, on_image)
 
 
+def held_out(keys: Values, data_dir: Path | None) -> Values:
+    """The keys, with a fifth of the training samples held out if they do not say how many."""
+    with decoding(str(keys.get("dataset"))) as on_image:
+        return with_holdout(keys, data_dir, on_image)
+
+
 def _named_spec(keys: Values) -> Spec:
     spec = make_spec(keys)
     check_named(spec)
@@ -254,7 +308,7 @@ def keys_of_one(file: ConfigFile, flags: Values) -> Values:
     first = named[0] if named else {ALGORITHM: wanted} if wanted else {}
     shared = keys_for(file.shared, [first], file.methods) if first else file.shared
     rest = {key: value for key, value in flags.items() if key != ALGORITHM}
-    return with_flags({**shared, **first}, rest)
+    return keys_with_readings(with_flags({**shared, **first}, rest))
 
 
 def with_flags(keys: Values, flags: Values) -> Values:
@@ -309,7 +363,9 @@ def _named_parts(args: Sequence[str]) -> dict[str, Path | None]:
 
 def _tables(args: Sequence[str]) -> list[tuple[Path, Values]]:
     """What the files on a command line say: of each method, then of all."""
-    files = {path: read_config(path) for path in map(Path, args) if _is_config(path)}
+    pairs = zip(["", *args], args, strict=False)
+    words = [Path(word) for before, word in pairs if before != "--faults"]  # which is no config
+    files = {path: read_config(path) for path in words if _is_config(path)}
     return [(path, table) for path, file in files.items() for table in (*file.methods, file.shared)]
 
 

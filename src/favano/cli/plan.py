@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 from rich.console import JustifyMethod
@@ -9,7 +10,9 @@ from rich.table import Table
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
-from favano.planning.client_weights import speed_classes
+from favano.planning.absence import Absence
+from favano.planning.client_weights import availability_classes, speed_classes
+from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
 from favano.planning.planned import bind_method, plan_seed
 from favano.records import SpeedShare
@@ -20,6 +23,7 @@ from favano.run.progress import duration
 from favano.schedule import expected_jobs
 from favano.specification.presets import resolve
 from favano.specification.spec import required
+from favano.types import Ints
 
 _MANY, _TOO_MANY = 200_000, 1e10  # jobs that are planned without a word, and refused
 _SECONDS = 5e-5  # that a job takes with its share in the audit, about
@@ -37,20 +41,35 @@ def plan_command(
     if out:
         check_writable(out)
     traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None
-    method = bind_method(spec, spec.run.seed, traits)
+    cost = None
+    if needs_cost(spec):  # which takes PyTorch and the data
+        from favano.run.job_cost import named_cost
+
+        with notes.status("counting the operations of a step"):
+            cost = named_cost(spec, data_dir)
+    method = bind_method(spec, spec.run.seed, traits, cost)
     jobs = expected_jobs(method.run_policy, method.context.fleet, required(spec.run.horizon))
     if _MANY < jobs < _TOO_MANY:
-        cost = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
-        say(f"{cost}; Ctrl-C ends it, a smaller --horizon is faster")
+        long = f"planning about {significant(jobs)} jobs takes about {duration(jobs * _SECONDS)}"
+        say(f"{long}; Ctrl-C ends it, a smaller --horizon is faster")
     with notes.status("planning"):
-        plan = Plan(plan_seed(spec, spec.run.seed, traits))
+        plan = Plan(plan_seed(spec, spec.run.seed, traits, cost))
         document = plan.document
     if out:
         plan.save(out)
     if json:
         print_json(document)
         return
-    screen.print(_by_speed(plan, f"{spec.name}: {plan.time:,.0f} units of time"))
+    steps = counted(plan.schedule.updates, "server step")
+    title = f"{spec.name}: {plan.time:,.0f} units of time, {steps}"
+    speeds, classes = speed_classes(plan.planned.fleet), availability_classes(plan.planned.fleet)
+    shares = None if plan.audit is None else plan.audit.speeds
+    screen.print(_table(plan, title, "speed", speeds, shares))
+    if classes[0]:
+        shares = None if plan.audit is None else plan.audit.availability
+        screen.print(_table(plan, "By availability", "there", classes, shares))
+    if plan.absence is not None:
+        screen.print(absence_line(plan.absence), soft_wrap=True)
     if plan.client_vectors:
         kept = f"{counted(plan.client_vectors, 'vector')} as long as the model; none travels"
         screen.print(f"Each client keeps {kept}.", soft_wrap=True)
@@ -69,31 +88,61 @@ def plan_command(
     )
 
 
-def _by_speed(plan: Plan, title: str) -> Table:
-    schedule, fleet, audit = plan.schedule, plan.planned.fleet, plan.audit
-    table = Table(
-        title=f"{title}, {counted(schedule.updates, 'server step')}", title_justify="left"
-    )
-    names, speed = speed_classes(fleet)
-    first = "tenth" if names[0].endswith(" tenth") else "speed"
+def absence_line(met: Absence) -> str:
+    """What absence and faults do, in one line."""
+    parts = []
+    if met.mean_availability < 1:
+        middle = f"median {met.median_availability:.1%}"
+        parts.append(f"Clients are there for {met.mean_availability:.1%} of the time ({middle}).")
+    if met.lost_jobs:
+        steps = counted(met.wasted_steps, "local step")
+        who = counted(met.losing_clients, "client")
+        parts.append(f"Lost: {counted(met.lost_jobs, 'job')} of {who}, with {steps}.")
+    else:
+        parts.append("No job is lost.")
+    if met.late_updates or met.duplicate_updates:
+        late, twice = f"{met.late_updates:,} late", f"{met.duplicate_updates:,} duplicate"
+        parts.append(f"Client updates: {late}, {twice}.")
+    if met.faults:
+        kinds = ", ".join(f"{what} {number:,}" for what, number in met.faults.items())
+        parts.append(f"Faults: {kinds}.")
+    return " ".join(parts)
+
+
+def _table(
+    plan: Plan,
+    title: str,
+    kind: str,
+    classes: tuple[Sequence[str], Ints],
+    shares: Sequence[SpeedShare] | None,
+) -> Table:
+    schedule, fleet, (names, number) = plan.schedule, plan.planned.fleet, classes
+    table = Table(title=title, title_justify="left")
+    first, presence = "tenth" if names[0].endswith(" tenth") else kind, fleet.conditions.presence
+    there = None  # how much of the time, where the names do not say so
+    if presence is not None and first != kind == "there":
+        there = presence.share(presence.horizon)
     answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
-    for name in (first, "clients", answers, "steps", "no step", "delay", "weight", "fair"):
+    more, due = [] if there is None else [kind], plan.planned.fair
+    fair = "fair" if due is None else "samples"
+    for name in (first, *more, "clients", answers, "steps", "no step", "delay", "weight", fair):
         side: JustifyMethod = "left" if name == first else "right"
         table.add_column(name, justify=side, overflow="fold")
     client, steps = schedule.client[: schedule.jobs], schedule.steps[: schedule.jobs]
     for group, name in enumerate(names):
-        those, members = (speed == group)[client], int((speed == group).sum())
+        those, members = (number == group)[client], int((number == group).sum())
         contacts = max(1, int(those.sum()))
-        share = None if audit is None else audit.speeds[group]
+        share = None if shares is None else shares[group]
         table.add_row(
-            name.removesuffix(" tenth"),
+            name.removesuffix(" tenth").removesuffix(" available").removesuffix(" least"),
+            *([] if there is None else [f"{there[number == group].mean():.1%}"]),
             f"{members:,}",
             f"{those.sum():,}" if answers == "answers" else f"{those.mean():.1%}",
             f"{steps[those].sum() / contacts:.2f}",
             f"{(steps[those] == 0).sum() / contacts:.1%}",
             f"{schedule.staleness[those].sum() / contacts:.2f}",
             DASH if share is None else _interval(share),
-            f"{members / fleet.clients:.1%}",
+            f"{members / fleet.clients if due is None else due[number == group].sum():.1%}",
         )
     return table
 

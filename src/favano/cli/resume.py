@@ -21,7 +21,7 @@ from favano.records.resumption import RESUME, Resumption, resumption_from_json
 from favano.user_classes import only_trusted
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="folder of the result")]
-_COMMANDS = ("run", "compare", "demo", "reproduce")  # those that leave a note
+_COMMANDS = ("run", "compare", "tune", "demo", "reproduce")  # those that leave a note
 _CLUSTER, _SAFE = "--cluster", ("", "auto", "none")
 
 

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
-from favano.cli.shell import default_folder, print_json, screen
-from favano.cli.training import CheckpointEvery, Force, OnCluster, end, json_document, train
+from favano.cli.shell import default_folder, print_costs, print_json, screen
+from favano.cli.training import (
+    CheckpointEvery,
+    Force,
+    OnCluster,
+    Target,
+    end,
+    json_document,
+    say_kept,
+    train,
+)
 from favano.report import final_table
 from favano.results import read_result
 from favano.specification.presets import resolve
@@ -19,17 +28,20 @@ def run_command(
     force: Force = False,
     checkpoint_every: CheckpointEvery = None,
     cluster: OnCluster = None,
+    target: Target = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
     every = checkpoint_every
     train([spec], [folder], data_dir, out=folder, force=force, every=every, cluster=cluster)
+    say_kept([folder])
     if json:
         print_json(json_document([spec], [folder]))
     else:
         result = read_result(folder)
         screen.print(final_table([result], width=screen.width))
+        print_costs([result], target)
         if result.audit:
             screen.print(f"{spec.name} {result.audit.verdict}", soft_wrap=True)
         screen.print(f"Results: {folder}", soft_wrap=True)

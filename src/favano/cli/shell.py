@@ -20,6 +20,8 @@ from favano.errors import require
 from favano.notices import console
 from favano.records import to_json
 from favano.records.folder import folder_name
+from favano.report import target_of, target_table
+from favano.report.reported_result import ReportedResult
 from favano.report.sheet import Sheet, screen_table
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
@@ -27,6 +29,7 @@ from favano.specification.spec import Spec
 screen, notes = console(stderr=False), console()
 
 INTERRUPTED = 130
+TARGET_TEXT = "metric to reach: time, steps and bits to it [90 % of the best]"
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
@@ -98,6 +101,13 @@ def print_sheet(sheet: Sheet) -> None:
     screen.print(sheet.title, style="bold")
     screen.print(screen_table(sheet))
     screen.print(f"{sheet.note}\n")
+
+
+def print_costs(results: Sequence[ReportedResult], given: float | None) -> None:
+    """Print what it took to reach a target; of one result only if it is given."""
+    target = target_of(results, given)
+    if target is not None and (given is not None or len(results) > 1):
+        screen.print("", target_table(results, target), "", sep="\n")
 
 
 def print_json(document: object) -> None:

@@ -6,7 +6,7 @@ from favano import theory
 from favano.cli.constants import table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
-from favano.studies.guarantees import RULES, alpha_document, make_case, speed_laws
+from favano.studies.guarantees import RULES, alpha_document, make_case
 
 
 def alpha_command(flags: Values, config: Config = None, json: Json = False) -> None:
@@ -15,7 +15,6 @@ def alpha_command(flags: Values, config: Config = None, json: Json = False) -> N
     if json:
         print_json(alpha_document(case))
         return
-    laws = speed_laws(case.spec)
     for rule, weight in zip(RULES, ("P(E > 0)", "E[X]"), strict=True):
         rows = {
             name: (
@@ -25,7 +24,7 @@ def alpha_command(flags: Values, config: Config = None, json: Json = False) -> N
                 theory.estimator_variance(law, rule, mean=1.0, variance=0.0),
                 theory.estimator_variance(law, rule, mean=0.0, variance=1.0),
             )
-            for name, law in laws.items()
+            for name, law in case.laws.items()
         }
         headings = ("", weight, "a", "b", "a print", "b print", "Var/mu^2", "Var/v")
         screen.print(table_of(f"{rule} rule", headings, rows))

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from favano.cli.progress import decoding
-from favano.cli.shell import INTERRUPTED, called_as, keep_to, leave, notes, say
+from favano.cli.shell import INTERRUPTED, TARGET_TEXT, called_as, keep_to, leave, notes, say
 from favano.errors import require
 from favano.planning.planned import check_plan
 from favano.records import RunRecord, worst
-from favano.records.folder import CHECKPOINTS
+from favano.records.folder import CHECKPOINTS, MODEL
 from favano.records.resumption import Resumption
+from favano.report.metric_words import amount
 from favano.results import (
     check_comparison,
     check_content,
@@ -55,6 +56,16 @@ CheckpointEvery = Annotated[
         help="between checkpoints; 0: each evaluation [30, at a cost < 2 %]",
     ),
 ]
+
+
+def _share(value: float | None) -> float | None:
+    """Refuse what no accuracy can be, before anything is trained."""
+    rule = "need an accuracy as a share of one, as 0.8"
+    require(value is None or 0 < value <= 1, "target", value, rule)
+    return value
+
+
+Target = Annotated[float | None, typer.Option(metavar="SHARE", callback=_share, help=TARGET_TEXT)]
 OnCluster = Annotated[
     str | None,
     typer.Option("--cluster", metavar="auto|ADDRESS|none", help="spread runs over GPUs or nodes"),
@@ -164,6 +175,21 @@ def end(folders: Sequence[Path]) -> None:
             say(f"{sentence}; results are in {folder}")
     if any(sentence for _, sentence in failures):
         raise typer.Exit(1)
+
+
+def say_kept(folders: Sequence[Path]) -> None:
+    """Say which models are in the files, if they are not the last ones."""
+    for result in map(read_result, folders):
+        if result.keeps_best:
+            metric = result.leading
+            best = ", ".join(
+                f"seed {seed} at time {row.time:g} ({amount(metric, row.value(metric.name))})"
+                for seed, row in result.kept.items()
+            )
+            say(
+                f"{result.name}: {MODEL} holds the best models by {metric.name} on "
+                f"{result.keys['holdout']} held-out training samples: {best}"
+            )
 
 
 def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, object]:

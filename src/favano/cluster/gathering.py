@@ -28,7 +28,7 @@ from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress
 from favano.specification.history_start import named_files
-from favano.specification.spec import Spec
+from favano.specification.spec import Spec, given_keys
 from favano.types import Kernels
 from favano.user_classes import SOURCE, source_digest
 
@@ -91,7 +91,7 @@ class Gathering:
     def _asked(self, number: int, seeds: Sequence[int]) -> Asked:
         spec, kernels = self.results[number].spec, self.kernels[number]
         here = {"device": "cuda"} if kernels is None else {"kernels": kernels}
-        keys = {**(spec.as_given or spec).given, **here}
+        keys = {**given_keys(spec), **here}
         paths = [path for seed in seeds for path in self._checkpoints_of(number, seed)]
         saved = {path.name: path.read_bytes() for path in paths}
         asked = Asked(keys, spec.source, tuple(seeds), saved)

@@ -84,7 +84,7 @@ def _run(order: Order, inputs: RunInputs, send: Send, closed: Event) -> None:
     results = run_together(
         specs,
         samples,
-        inputs.network(specs[0], samples),
+        inputs.network(specs[0]),
         progress=_Reporter(send, closed, order.progress_every),
         workers=order.workers,
         finished=_nothing if order.audits else finished,

@@ -9,9 +9,12 @@ from favano.cluster.packs import PackedRun
 from favano.metrics import client_metrics
 from favano.planning.planned import plan_seed, plan_seeds
 from favano.results import Result
+from favano.run.fitting import fit
 from favano.run.inputs import RunInputs
+from favano.run.job_cost import job_cost
 from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
+from favano.run.samples import initial_module
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.types import Kernels
@@ -37,23 +40,26 @@ def prepare(specs: Sequence[Spec], inputs: RunInputs, earlier: Mapping[int, Resu
 
     Of runs that differ in their seeds alone one is planned; machines plan all of theirs.
     """
-    samples = inputs.samples("cpu")
+    raw, model, first = inputs.samples("cpu"), inputs.network(resolve(specs[0])), specs[0]
+    samples = raw
+    if raw.own:  # fitted once, which is said here and not on a machine of the cluster alone
+        samples = fit(initial_module(model, first.run.seed), raw, "cpu").samples
     results = [
         earlier[number].with_spec(spec)
         if number in earlier
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(map(resolve, specs))
     ]
-    model = inputs.network(results[0].spec, samples)
-    alike: dict[str, _Alike] = {}
+    alike: dict[object, _Alike] = {}
     kernels, runs = [], []
     for number, result in enumerate(results):
-        run = result.spec.run
-        key = repr({**result.spec.keys, "seed": 0, "seeds": 1})
+        spec, run = result.spec, result.spec.run
+        key = repr({**spec.keys, "seed": 0, "seeds": 1}), spec.source
         if key not in alike:
-            plan = plan_seed(result.spec, run.seed, samples.traits)
+            cost = job_cost(spec, samples, model)
+            plan = plan_seed(spec, run.seed, raw.traits, cost)
             if plan.longest_job == 1:
-                plan_seeds(result.spec, samples.traits)  # refuses what has no effect in such jobs
+                plan_seeds(spec, raw.traits, cost)  # refuses what has no effect in such jobs
             steps = plan.schedule.used_steps
             alike[key] = _Alike(steps, kernels_here(plan, samples, model))
         kernels.append(alike[key].kernels)

@@ -44,7 +44,9 @@ class Cluster:
     address: str
     head: str
     _nodes: dict[str, RayNodes] = field(default_factory=dict)  # by device
-    _loaded: dict[object, Parcel] = field(default_factory=dict)  # data sets by what names them
+    _loaded: dict[object, Parcel] = field(
+        default_factory=dict
+    )  # by what names data sets, or by inputs themselves
 
     def size(self, device: str) -> int:
         """Slots of the nodes that are alive and right."""
@@ -74,7 +76,9 @@ class Cluster:
     def prepare(self, spec: Spec, inputs: RunInputs) -> RunTogether:
         """Send data and network to the nodes, once."""
         self._slots(spec.run.device)
-        return partial(self._run_together, inputs=parcel(inputs))
+        if inputs not in self._loaded:
+            self._loaded[inputs] = parcel(inputs)
+        return partial(self._run_together, inputs=self._loaded[inputs])
 
     def _run_together(
         self,

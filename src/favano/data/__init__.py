@@ -4,6 +4,7 @@ Nothing here needs PyTorch, except `favano.data.transforms`, which turns pixels 
 """
 
 from favano.data.batches import BatchStream as BatchStream
+from favano.data.catalogue import KNOWN_SHAPES as KNOWN_SHAPES
 from favano.data.catalogue import NAMES as NAMES
 from favano.data.dataset import Dataset as Dataset
 from favano.data.natural import is_natural as is_natural

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from favano.data.preprocessing import Preprocessing
 
@@ -60,6 +60,23 @@ KNOWN: Final[dict[str, KnownDataset]] = {
     "shakespeare": KnownDataset(
         "flwrlabs/shakespeare", None, 80, None, _TOKENS, _TOKENS, "character_id"
     ),
+}
+
+
+class Shape(NamedTuple):
+    """Of the samples of a data set."""
+
+    inputs: tuple[int, ...]
+    classes: int
+
+
+KNOWN_SHAPES: Final[dict[str, Shape]] = {
+    DIGITS: Shape((1, 8, 8), 10),
+    "mnist": Shape((1, 28, 28), 10),
+    "cifar10": Shape((3, 32, 32), 10),
+    "tiny-imagenet": Shape((3, 64, 64), 200),
+    "femnist": Shape((1, 28, 28), 62),
+    "shakespeare": Shape((80,), 80),
 }
 
 NAMES: Final = (DIGITS, *KNOWN)

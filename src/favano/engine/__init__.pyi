@@ -4,11 +4,13 @@ from .dispatcher import AHEAD as AHEAD
 from .engine import Engine as Engine
 from .model_digests import model_digest as model_digest
 from .plain_loop import PlainLoop as PlainLoop
+from .recorder import MessageSize as MessageSize
 from .recorder import Observation as Observation
 from .recorder import Recorded as Recorded
 from .recorder import Recorder as Recorder
 from .recorder import count_work as count_work
 from .recorder import evaluation_times as evaluation_times
+from .recorder import joules as joules
 from .recorder import live_models as live_models
 from .reporter import RunEvent as RunEvent
 from .reporter import Scoring as Scoring

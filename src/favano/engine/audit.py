@@ -71,13 +71,16 @@ def stretch_weights(
     rows is the share of each group. All stretches have about the same weight. For a method that
     only adds progress they are equally long; if every server step makes the model forget, as in
     FedAsync, most of them are near the end.
+
+    A client may be in several groups, (n, q): the shares of groups that nobody shares, as those of
+    one column, are to be compared with each other.
     """
     groups, count = int(group.max()) + 1, len(stretches)
     stretch = np.searchsorted(stretches, schedule.used_by, side="right") - 1
     stretch = stretch.clip(0, count - 1)  # jobs that no update uses are beyond the last
-    place = stretch * groups + group[schedule.client]
+    place = stretch[:, None] * groups + group[schedule.client].reshape(len(stretch), -1)
     last = [schedule.updates - 1]
-    moved = _moved(method, schedule, local, place[:, None], count * groups, last)
+    moved = _moved(method, schedule, local, place, count * groups, last)
     return _shares(moved).reshape(count, groups)
 
 

@@ -257,10 +257,23 @@ class Dispatcher:
         if self._longest_state:
             ends = self._without_client_states(jobs, ends)
         table.end[jobs] = self.retry_with_fewer_lanes(partial(runs.models.store, ends))
+        self._screen_poison(jobs, of)
         later = self._is_later(jobs)
         np.subtract.at(runs.missing, of[~later], 1)
         self._early += int(later.sum())
         return done
+
+    def _screen_poison(self, jobs: Ints, of: Ints) -> None:
+        """Note which finished jobs have client updates that are not finite as they are sent."""
+        table, models, aggregators = self._runs.jobs, self._runs.models, self._runs.aggregators
+        for run in np.unique(of).tolist():
+            if aggregators[run].poisons:
+                mine = jobs[of == run]
+                start, end = models.take(table.start[mine]), models.take(table.end[mine])
+                numbers = np.searchsorted(table.of(run), mine)
+                finite = aggregators[run].finite_as_sent(numbers, start, end, table.finite[mine])
+                table.finite[mine] = finite
+                self._runs.any_non_finite |= not finite.all()
 
     def _without_client_states(self, jobs: Ints, ends: Stack) -> Stack:
         """End models (k, size). A client keeps its new state only when its update is used."""

@@ -65,6 +65,7 @@ class PlainLoop:
             for job in jobs.tolist():
                 del self._starts[job]
             finite = np.array(finite_rows(end), dtype=np.bool_)
+            finite = run.finite_as_sent(jobs, start, end[:, : run.layout.size], finite)
             if run.memory.vectors:
                 jobs_done = zip(work.client.tolist(), work.steps.tolist(), end, finite, strict=True)
                 for client, steps, model, good in jobs_done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -14,18 +14,21 @@ from torch import Tensor
 from favano.aggregation.aggregator import Aggregator
 from favano.aggregation.link import first_versions
 from favano.engine.model_digests import ModelDigests
+from favano.engine.outcomes import uploads_of
 from favano.engine.server_version import NOTHING, ClientModelView, Measurement, ServerVersion
 from favano.errors import require
 from favano.methods.method import S
 from favano.records import Row
 from favano.records.chain import link
 from favano.schedule import Schedule, check_progress_is_known, under_way
-from favano.timing import ClientSpeeds
+from favano.timing import ClientSpeeds, Energy
 from favano.timing.ties import latest
 from favano.training import Trainer
-from favano.types import Floats, Ints, Vector
+from favano.types import Floats, Ints, Mask, Vector
 
 _MOST = 10**7  # evaluations of a run
+
+N = TypeVar("N", Floats, Ints)
 
 
 class Observation(NamedTuple):
@@ -47,11 +50,18 @@ class Recorded(NamedTuple):
     models: list[str]  # (k,) digests of the server models
 
 
+class MessageSize(NamedTuple):
+    """Bits of a message, and of a client's first model."""
+
+    later: int
+    first: int
+
+
 class Counters(NamedTuple):
     """Steps and messages up to each of some times, (k,) each."""
 
     server_steps: Ints
-    local_steps: Ints  # of jobs that have ended
+    local_steps: Ints  # of jobs that have ended, lost ones included
     contributed_steps: Ints  # of jobs that an update has used
     uploads: Ints  # also of client updates that the server drops
     downloads: Ints
@@ -61,30 +71,47 @@ class Counters(NamedTuple):
 def count_work(plan: Schedule, times: Floats) -> Counters:
     """What has happened by each of these times, whatever comes later.
 
-    A job is a download when it begins, and an upload when it ends, whether it is used or not. It is
-    none if its client was stopped: it ends, unused, with the update after its start version or
-    without a step.
+    A job is a download when it begins; when it ends, it is as many uploads as the schedule says.
     """
-    used = np.arange(len(plan.client)) < plan.jobs
-    first = plan.start_version == first_versions(plan)[plan.client]
-    following = np.append(plan.time, np.inf)[np.minimum(plan.start_version + 1, plan.updates)]
-    in_part = (plan.steps < plan.most_steps) & (plan.finish == following)
-    sent = used | ~(in_part | (plan.steps == 0))
+    used_at = np.append(plan.time, np.inf)[plan.used_by]
+    totals = [
+        _up_to(event, amount, times)
+        for event, amount in (
+            (plan.finish, plan.steps),
+            (used_at, plan.steps),
+            (plan.finish, uploads_of(plan)),
+            (plan.begin, np.ones_like(plan.client)),
+            (plan.begin, _first_downloads(plan).astype(np.int64)),
+        )
+    ]
+    return Counters(plan.versions_at(times) + 1, *totals)
 
-    def by(event: Floats, amount: Ints) -> Ints:
-        order = np.argsort(event, kind="stable")
-        total = np.concatenate([[0], np.cumsum(amount[order])])
-        place = np.searchsorted(event[order], latest(times), side="right")
-        return np.asarray(total[place], np.int64)
 
-    return Counters(
-        server_steps=plan.versions_at(times) + 1,
-        local_steps=by(plan.finish, plan.steps),
-        contributed_steps=by(np.append(plan.time, np.inf)[plan.used_by], plan.steps),
-        uploads=by(plan.finish, sent.astype(np.int64)),
-        downloads=by(plan.begin, np.ones_like(plan.client)),
-        first_downloads=by(plan.begin, first.astype(np.int64)),
-    )
+def joules(plan: Schedule, energy: Energy, size: MessageSize, times: Floats) -> Floats:
+    """What all clients have needed by each of these times, for the work that is counted then.
+
+    Sums are in an order that does not depend on what comes later, so that they are equal to the
+    bit whenever they are made.
+    """
+    order = np.lexsort((plan.begin, plan.first_step, plan.client))
+    step, byte = energy.per_step[plan.client], energy.per_byte[plan.client]
+    down = np.where(_first_downloads(plan), size.first, size.later) / 8 * byte
+    ended = plan.steps * step + uploads_of(plan) * (size.later / 8) * byte
+    spent = _up_to(plan.finish[order], ended[order], times)
+    return spent + _up_to(plan.begin[order], down[order], times)
+
+
+def _first_downloads(plan: Schedule) -> Mask:
+    """(J,) whether its client has no model yet that a message could refer to."""
+    first: Mask = plan.start_version == first_versions(plan)[plan.client]
+    return first
+
+
+def _up_to(event: Floats, amount: N, times: Floats) -> N:
+    """The sum of the amounts of all events up to each of these times."""
+    order = np.argsort(event, kind="stable")
+    total = np.concatenate([np.zeros(1, amount.dtype), np.cumsum(amount[order])])
+    return total[np.searchsorted(event[order], latest(times), side="right")]
 
 
 def evaluation_times(horizon: float, every: float, last_update: float) -> Floats:
@@ -116,6 +143,7 @@ class Recorder(Generic[S]):
     live: Live | None = None
     metrics: Sequence[str] = ("accuracy",)  # their names
     start: str = ""
+    energy: Energy | None = None  # that clients need; None: it is not counted
     last: Observation | None = field(init=False, default=None)
     _refused: int = field(init=False, default=0)
     _versions: list[int] | None = field(init=False, default=None)  # evaluated, if all are known
@@ -197,8 +225,8 @@ class Recorder(Generic[S]):
         if self.count <= first:
             return
         measured = torch.stack(self._measured[first:]).tolist()
-        plan, bits = self.run.schedule, self.run.message_bits
-        work = self._all_work if self.run.timeline.complete else count_work(plan, self.times)
+        size = MessageSize(self.run.message_bits, self.run.first_message_bits)
+        work, needed = self._all_work if self.run.timeline.complete else self._count(size)
         for number, (loss, *values, variance, potential) in enumerate(measured, first):
             whole = int(work.first_downloads[number])
             others = int(work.downloads[number]) - whole
@@ -207,19 +235,26 @@ class Recorder(Generic[S]):
                 time=float(self.times[number]),
                 server_step=int(work.server_steps[number]),
                 local_steps=int(work.local_steps[number]),
-                bits_up=int(work.uploads[number]) * bits,
-                bits_down=whole * self.run.first_message_bits + others * bits,
+                bits_up=int(work.uploads[number]) * size.later,
+                bits_down=whole * size.first + others * size.later,
                 loss=loss,
                 metrics=dict(zip(self.metrics, values, strict=True)),
                 variance=variance,
                 potential=potential,
                 contributed_steps=int(work.contributed_steps[number]),
+                energy=None if needed is None else float(needed[number]),
             )
 
     @cached_property
-    def _all_work(self) -> Counters:
+    def _all_work(self) -> tuple[Counters, Floats | None]:
         """The work of a schedule that is known from the start."""
-        return count_work(self.run.schedule, self.times)
+        return self._count(MessageSize(self.run.message_bits, self.run.first_message_bits))
+
+    def _count(self, size: MessageSize) -> tuple[Counters, Floats | None]:
+        """The work by each evaluation, as far as it is known, and the energy that it needs."""
+        plan, energy = self.run.schedule, self.energy
+        needed = None if energy is None else joules(plan, energy, size, self.times)
+        return count_work(plan, self.times), needed
 
     def due(self, version: int) -> bool:
         """Whether the next evaluation is after this version and before the next one."""

@@ -104,9 +104,13 @@ def flat_arrays(arrays: ArrayRecord) -> FlatArrays:
 def check_order(model: FlatModel) -> None:
     """Refuse a network whose arrays a server would take for something else than they are.
 
-    It sees names and numbers alone, and would mix up a buffer of floats with the parameters.
+    It sees names and numbers alone, and would mix up a buffer of floats with the parameters. Frozen
+    parameters are not sent.
     """
-    order = flat_arrays(ArrayRecord(model.module.state_dict())).order
+    frozen = {parameter.data_ptr() for parameter in model.frozen.values()}
+    state = model.module.state_dict()
+    sent = {name: tensor for name, tensor in state.items() if tensor.data_ptr() not in frozen}
+    order = flat_arrays(ArrayRecord(sent)).order
     wrong = next((name for name, own in zip_longest(order, model.names) if name != own), None)
     rule = (
         f"has {wrong}, which a server takes for a parameter, but is a buffer of floats or another "

@@ -221,7 +221,8 @@ class AsyncStrategy:
 
         Args:
             grid: Flower's.
-            initial_arrays: the initial model, `ArrayRecord(model.state_dict())`.
+            initial_arrays: the initial model, `ArrayRecord(model.state_dict())`; without parameters
+                that are frozen in the networks of the nodes, which are not sent.
             num_rounds: updates of the server model.
             timeout: seconds that a client update may be late before its client is given up.
             train_config: must be empty: clients are told by `local`.

@@ -21,6 +21,7 @@ class Aafl(Method[ModelState]):
         w_t = (1 - sum_{i in A_t} p_i) w_{t-1} + sum_{i in A_t} p_i w_i        (importance)
         w_t = mean_{i in A_t} w_i                                               (mean)
 
+    p_i is 1/n or, with `sample_weights`, the client's share of all samples.
     Contributors get w_t and start again, the others go on with what they have. alpha is constant:
     Differs from the paper, where it is chosen anew in each epoch by reinforcement learning.
 

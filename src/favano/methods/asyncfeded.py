@@ -26,6 +26,7 @@ class AsyncFedED(Method[ModelState]):
 
     plot_style, distances = 11, True
     suggests = {"local_steps": 10}
+    meaningless = {"sample_weights": "distances decide what a client update counts"}
 
     server_learning_rate: Rate = option(1.0, "lambda / epsilon", source="its paper")
     distance_offset: PositiveTime = option(

@@ -23,7 +23,8 @@ class AsyncSGD(Method[ModelState]):
         scale   M / max(M, tau)            (Mishchenko, Bach, Even, Woodworth 2022)
         drop    1 if tau <= M, else 0      (Koloskova et al., delay-adaptive, M = tau_C)
 
-    where M is the number of jobs under way.
+    where M is the number of jobs under way. With `sample_weights` gamma is times n p_i, with p_i
+    the client's share of all samples.
 
     Limitations: with "same", fast clients train the model.
     """
@@ -46,6 +47,7 @@ class AsyncSGD(Method[ModelState]):
         "none", "gradients staler than M: kept, scaled by M / staleness, or dropped", symbol="gamma"
     )
     latency: Latency = option("client", "who is busy during a communication")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Buffered:
         return self.context.buffered(
@@ -57,6 +59,8 @@ class AsyncSGD(Method[ModelState]):
 
     def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         factor = delay_factor(self.delays, self._at_work, updates.staleness)
+        if self.sample_weights:
+            factor = factor * self.context.relative_sizes[updates.client]
         step = column(factor, updates.end) * (updates.start - updates.end)
         return ModelState(state.model - self._server_step * step.sum(0))
 

@@ -15,7 +15,8 @@ class AsyncSGDAdaptive(Method[ModelState]):
     """x <- x - eta_s gamma(tau) (x_start - x_end), with gamma = M / max(M, tau), for each arrival.
 
     AsyncSGD with all clients at work: the client that finishes goes on with the new model, and a
-    gradient that is older than the M jobs under way counts for less.
+    gradient that is older than the M jobs under way counts for less. With `sample_weights` gamma
+    is times n p_i, with p_i the client's share of all samples.
 
     Limitations: slow clients' gradients are late, so the rule makes them count for even less.
     """
@@ -36,6 +37,7 @@ class AsyncSGDAdaptive(Method[ModelState]):
         None, "server learning rate", otherwise="1 / concurrency", symbol="eta_s"
     )
     latency: Latency = option("client", "who is busy during a communication")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Buffered:
         return self.context.buffered(
@@ -47,6 +49,8 @@ class AsyncSGDAdaptive(Method[ModelState]):
 
     def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
         factor = delay_factor(self.delays, self._at_work, updates.staleness)
+        if self.sample_weights:
+            factor = factor * self.context.relative_sizes[updates.client]
         step = column(factor, updates.end) * (updates.start - updates.end)
         return ModelState(state.model - self._server_step * step.sum(0))
 

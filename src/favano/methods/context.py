@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from favano.errors import BadInput, require
 from favano.methods.accumulation import PLAIN_SGD, Accumulation
 from favano.methods.clock import ServerClock
-from favano.options import options_of
+from favano.options import options_of, unknown_attribute
 from favano.policies import (
     Buffered,
+    CheckIns,
     HandOut,
     Latency,
     Policy,
@@ -46,6 +48,12 @@ class Context:
     measured: bool = False  # whether the server measures clients' steps, as in a federation
     accumulation: Accumulation = PLAIN_SGD  # how the gradients of a job add up
     policy: Policy | None = None  # that the run names; None: the method has its own
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            """Say what there is."""
+            raise unknown_attribute("self.context", Context, name)
 
     @property
     def clients(self) -> int:
@@ -95,6 +103,15 @@ class Context:
             size = self.sizes(by_samples)
             self._shares[by_samples] = size / size.sum()
         return self._shares[by_samples]
+
+    @cached_property
+    def relative_sizes(self) -> Floats:
+        """Samples of each client over their mean, n p_i, (n,).
+
+        With this weight a client update counts by its samples, and all of them on average as one.
+        """
+        relative: Floats = self.samples / self.samples.mean()
+        return relative
 
     @cached_property
     def _alike(self) -> Floats:
@@ -158,19 +175,23 @@ class Context:
         distinct: bool = False,
         max_staleness: int | None = None,
         flush_at_end: bool = False,
+        check_in_rate: float | None = None,
+        check_ins: CheckIns = "constant",
     ) -> Buffered:
         """Make a server step when `buffer` client updates are here."""
         return Buffered(
             buffer=buffer,
             local_steps=self.local_steps if local_steps is None else local_steps,
             hand_out=hand_out,
-            selection=self.selection if hand_out == "idle" else Uniform(),
+            selection=self.selection if hand_out in ("idle", "check-in") else Uniform(),
             concurrency=concurrency,
             interaction_time=self.clock.interaction_time,
             latency=latency,
             distinct=distinct,
             max_staleness=max_staleness,
             flush_at_end=flush_at_end,
+            check_in_rate=check_in_rate,
+            check_ins=check_ins,
         )
 
 

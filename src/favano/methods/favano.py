@@ -44,7 +44,9 @@ class Favano(Method[FavanoState]):
 
     alpha_i = P(E_i > 0) X_i (stochastic) or E[min(E_i, K)] (deterministic) makes the message an
     unbiased average gradient, whatever the speed of the client. The new model w_t is handed out
-    and the clients that were asked start again from it.
+    and the clients that were asked start again from it. With `sample_weights` the progress of
+    client i counts n p_i times, with p_i its share of all samples, so that messages are unbiased
+    for sum_i p_i f_i; start models are averaged as before.
 
     Limitations: a message is one averaged gradient, diluted by stale start models, so at the
     learning rate of other methods it learns slowly; tune the rate. A client that can never finish
@@ -64,6 +66,7 @@ class Favano(Method[FavanoState]):
     rate_scale: Literal["none", "selected"] = option(
         "none", "selected: rate times (s+1)/s, as in QuAFL's simulator"
     )
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def check(self) -> None:
         check_weights(self.reweight, self.weights, self.given_weights)
@@ -90,6 +93,8 @@ class Favano(Method[FavanoState]):
         start, end = updates.start, updates.end
         about = updates.client, updates.steps, updates.expected
         divisor = alpha(self.reweight, self.expected, state.seen, *about)
+        if self.sample_weights:
+            divisor = divisor / self.context.relative_sizes[updates.client]
         unbiased = start + (end - start) / column(divisor, end)  # (s, P)
         model = (state.model + unbiased.sum(0)) / (len(unbiased) + 1)
         return FavanoState(model, count(self.expected, state.seen, updates.client, updates.steps))

@@ -31,7 +31,8 @@ class FavanoDelta(Method[FavanoState]):
         w_t = w_{t-1} + eta_g mean_{i in S_t} (w_i - w_init_i) / alpha_i
 
     Differs from the paper: the server adds the mean of the reweighted progress to its own model
-    instead of averaging it with the clients' start models.
+    instead of averaging it with the clients' start models. With `sample_weights` the progress of
+    client i counts n p_i times, with p_i its share of all samples.
 
     Limitations: nothing pulls the models of clients together, so no theorem covers it.
     """
@@ -43,6 +44,7 @@ class FavanoDelta(Method[FavanoState]):
     weights: WeightSource = option("exact", SOURCE_TEXT)
     given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def check(self) -> None:
         check_weights(self.reweight, self.weights, self.given_weights)
@@ -68,6 +70,8 @@ class FavanoDelta(Method[FavanoState]):
     def aggregate(self, state: FavanoState, updates: ClientUpdates) -> FavanoState:
         about = updates.client, updates.steps, updates.expected
         divisor = alpha(self.reweight, self.expected, state.seen, *about)
+        if self.sample_weights:
+            divisor = divisor / self.context.relative_sizes[updates.client]
         progress = (updates.end - updates.start) / column(divisor, updates.end)  # (s, P)
         model = state.model + self.server_learning_rate * progress.mean(0)
         return FavanoState(model, count(self.expected, state.seen, updates.client, updates.steps))

@@ -28,6 +28,7 @@ class FedAsync(Method[ModelState]):
     plot_style, linear, any_policy = 6, True, True
     policy_options = ("max_staleness", "concurrency", "latency")
     suggests = {"proximal": 0.005}
+    meaningless = {"sample_weights": "it mixes in one model at a time, and averages nothing"}
 
     mixing: PositiveUnitInterval = option(0.6, "weight of a fresh model", symbol="alpha")
     halve_mixing_at: Whole = option(

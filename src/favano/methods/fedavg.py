@@ -13,6 +13,9 @@ class FedAvg(Method[ModelState]):
 
         w_t = w_{t-1} - eta_g mean_{i in S_t} (w_{t-1} - w_i)
 
+    With `sample_weights` the mean is sum_i N_i (w_{t-1} - w_i) / sum_i N_i, over the N_i samples
+    of the clients in S_t: of few clients, large ones get less than their share of all samples.
+
     Limitations: a round is as slow as its slowest client. A client that never finishes stops
     the run; give a deadline.
     """

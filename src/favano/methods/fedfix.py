@@ -19,7 +19,8 @@ class FedFix(Method[ModelState]):
         w <- w + eta_g sum_{i back} d_i (w_i_end - w_i_start),     d_i = E[ceil(T_i / dt)] p_i
 
     A client whose jobs last T_i takes part in one tick out of E[ceil(T_i / dt)], so that over
-    time each moves the model by its importance p_i. With identical weights fast clients count more.
+    time each moves the model by its importance p_i: 1/n, or its share of all samples with
+    `sample_weights`. With identical weights fast clients count more.
 
     Limitations: where jobs last many windows, the weights of slow clients are large and so
     are the jumps of the model.

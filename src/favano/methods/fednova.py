@@ -17,9 +17,10 @@ class FedNova(Method[ModelState]):
         tau_eff = sum_{i in S_t} p_i ||a_i||, or with a proximal term sum_{i in S_t} p_i tau_i
 
     ||a_i|| is the weight of all gradients of a job: tau_i for plain SGD, more with momentum, less
-    with a proximal term; with Adam, tau_i. p_i is 1/s, or the share of the clients' samples. With
-    equally many steps and no proximal term it is FedAvg. They differ where clients make local
-    epochs or have a K of their own, and where a deadline cuts jobs short (`at_deadline="take"`).
+    with a proximal term; with Adam, tau_i. p_i is 1/s or, with `sample_weights`, N_i / sum_j N_j
+    over the samples of the clients in S_t. With equally many steps and no proximal term it is
+    FedAvg. They differ where clients make local epochs or have a K of their own, and where a
+    deadline cuts jobs short (`at_deadline="take"`).
 
     Limitations: as FedAvg, a round is as slow as its slowest client.
     """

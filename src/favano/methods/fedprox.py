@@ -13,6 +13,9 @@ class FedProx(Method[ModelState]):
 
         w_t = w_{t-1} - eta_g mean_{i in S_t} (w_{t-1} - w_i)
 
+    With `sample_weights` the mean is sum_i N_i (w_{t-1} - w_i) / sum_i N_i, over the N_i samples
+    of the clients in S_t: of few clients, large ones get less than their share of all samples.
+
     rho is `proximal`, a key of local training. With a deadline and `at_deadline="take"` clients
     hand in as many steps as they have made, as in the paper.
 

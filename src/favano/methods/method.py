@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
 from favano.errors import BadInput, in_hook, require
 from favano.methods.arrays import column
 from favano.methods.context import Context
-from favano.options import Options
+from favano.options import Options, refuse_misspelt, unknown_attribute
 from favano.policies import Policy, Rounds
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Stack, Vector
@@ -56,6 +56,12 @@ class ClientUpdates:
     start: Stack
     end: Stack
     expected: Expected | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> None:
+            """Say what there is."""
+            raise unknown_attribute("a favano.ClientUpdates", ClientUpdates, name)
 
     def rows(self, rows: Ints) -> ClientUpdates:
         """Some of them."""
@@ -122,6 +128,7 @@ class Method(Options, ABC, Generic[S]):
     plot_style: ClassVar[int | None] = None  # number of its colour and marker
     any_policy: ClassVar[bool] = False  # whether a run may name another policy than its own
     policy_options: ClassVar[tuple[str, ...]] = ()  # those that only its own policy reads
+    meaningless: ClassVar[Mapping[str, str]] = MappingProxyType({})  # options of others, and why
 
     label: str = field(default="", kw_only=True)  # its name in one comparison
 
@@ -132,6 +139,7 @@ class Method(Options, ABC, Generic[S]):
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         cls.title = cls.__dict__.get("title") or cls.__name__
+        refuse_misspelt(cls, Method, "method")
         others = [attribute.name for attribute in fields(cls) if "option" not in attribute.metadata]
         names = ", ".join(name for name in others if name != "label")
         rule = f"{names}: declare it by favano.option, or without a type if it is a constant"

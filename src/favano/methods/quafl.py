@@ -22,6 +22,8 @@ class Quafl(Method[ModelState]):
         y_i <- (w_{t-1} + s y_i) / (s + 1)
 
     The old model w_{t-1} is handed out: only then do gradients alone move the sum of all models.
+    With `sample_weights` the learning rate of client i is times n p_i, with p_i its share of all
+    samples; models are mixed as before, so that this still holds.
 
     Limitations: fast clients make more steps between calls and count for more. Clients keep
     most of their own model, so data that are not IID pull them far apart.
@@ -34,6 +36,7 @@ class Quafl(Method[ModelState]):
     dampening: bool = option(
         False, "slow down fast clients' steps by H_min / H_i, with H_i their expected number"
     )
+    sample_weights: bool = option(False, "weight clients by their samples")
     rate_scale: Literal["none", "selected"] = option(
         "selected", "selected: learning rate times (s+1)/s", source="the authors' simulator"
     )
@@ -65,10 +68,13 @@ class Quafl(Method[ModelState]):
     def rates(self, schedule: Schedule) -> Floats:
         s, client = self.context.selected, schedule.client
         scaled = self.rate_scale == "selected" and self.server_averaging
-        factor = (s + 1) / s if scaled else 1.0
+        factor = np.full(len(client), (s + 1) / s if scaled else 1.0)
+        if self.sample_weights:
+            factor = factor * self.context.relative_sizes[client]
         if not self.dampening:
-            return np.full(len(client), factor)
+            return factor
         from favano.theory import expected_counts  # SciPy comes with it
 
         steps = expected_counts(self.policy(), self.context.fleet)[1]
-        return np.asarray(factor * steps.min() / steps[client])
+        fewest = np.nanmin(steps)  # NaN: clients that are never asked
+        return np.asarray(factor * fewest / np.nan_to_num(steps, nan=fewest)[client])

@@ -73,9 +73,8 @@ def as_method(given: AMethod) -> AnyMethod:
     if isinstance(given, str):
         made = make_method(given, {})
     elif isinstance(given, type) and issubclass(given, Method):
-        require(
-            not isabstract(given), "method", given.__name__, "need a class with policy and update"
-        )
+        lacking = ", ".join(sorted(getattr(given, "__abstractmethods__", ())))
+        require(not isabstract(given), "method", given.__name__, f"lacks {lacking}; define it")
         made = cast(AnyMethod, given())
     else:
         rule = "need a name, file.py:Name, or an object of favano.Method"
@@ -87,6 +86,10 @@ def as_method(given: AMethod) -> AnyMethod:
 
 def foreign_option(key: str, value: object, kinds: Iterable[type[AnyMethod]]) -> BadInput:
     """The refusal of an option that none of these methods has."""
+    kinds = list(kinds)
+    for kind in kinds:
+        if why := kind.meaningless.get(key):
+            return BadInput(key, value, f"has no meaning with {kind.name}: {why}; remove it")
     owners = [name for name, kind in all_methods().items() if key in options_of(kind)]
     names = ", ".join(kind.name for kind in kinds)
     if owners:

@@ -31,6 +31,8 @@ class Scaffold(Method[ScaffoldState]):
 
     so that c = (1/n) sum_i c_i at all times. K is the number of steps really made. Messages hold
     a model and a variate, each way; the server keeps the c_i here, as clients do in the paper.
+    With `sample_weights` the mean over S is weighted by samples, and 1/n is the client's share p_i
+    of all samples: c = sum_i p_i c_i.
 
     Limitations: the c_i of clients that seldom take part are old. Messages are twice as long.
     """
@@ -38,6 +40,7 @@ class Scaffold(Method[ScaffoldState]):
     title, plot_style, linear = "SCAFFOLD", 10, True
 
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
+    sample_weights: bool = option(False, "weight clients by their samples")
 
     def policy(self) -> Rounds:
         return self.context.rounds()
@@ -47,15 +50,19 @@ class Scaffold(Method[ScaffoldState]):
 
     def aggregate(self, state: ScaffoldState, updates: ClientUpdates) -> ScaffoldState:
         start, end = updates.start, updates.end
-        progress = updates.weighted_delta(np.full(len(end), 1.0 / len(end)))
+        size = self.context.sizes(self.sample_weights)[updates.client]
+        progress = updates.weighted_delta(size / size.sum())
         length = updates.steps * updates.rate  # K eta
         own = self._own(state, updates.client)
         mean_gradient = (start - end) / column(np.where(length > 0, length, 1.0), end)
         change = column(np.sign(length), end) * (mean_gradient - state.control)  # c_i+ - c_i
+        weighed = change
+        if self.sample_weights:
+            weighed = column(self.context.relative_sizes[updates.client], end) * change
         renewed = zip(updates.client.tolist(), own + change, strict=True)
         return ScaffoldState(
             state.model + self.server_learning_rate * progress,
-            state.control + change.sum(0) / self.context.clients,
+            state.control + weighed.sum(0) / self.context.clients,
             {**state.variates, **{client: 1.0 * variate for client, variate in renewed}},
         )
 

@@ -112,7 +112,10 @@ def step_weights(
         return _given_weights(rule, given, fleet)
     from favano.theory import expected_counts  # SciPy comes with it
 
-    positive, mean = expected_counts(policy, fleet)
+    # NaN: a client that is never there to be asked; nothing of it is divided.
+    positive, mean = (
+        np.where(np.isnan(each), 1.0, each) for each in expected_counts(policy, fleet)
+    )
     require(
         bool((positive > 0).all()),
         "weights",
@@ -130,21 +133,35 @@ def _given_weights(rule: Reweight, given: tuple[float, ...], fleet: ClientSpeeds
 
 
 def _monte_carlo(policy: Polling, fleet: ClientSpeeds) -> KnownSteps:
-    rounds = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected
-    drawn = plan(policy, fleet, horizon=rounds * policy.period, seed=2**40)
-    used = slice(0, drawn.jobs)
+    """Of one long run, or of many runs in which clients are there at the same times."""
+    text = "cannot be known from a longer run in which faults happen once; use empirical or given"
+    known = not fleet.conditions.faults or fleet.conditions.presence is not None
+    require(known, "weights", "monte-carlo", text)
+    length = _MONTE_CARLO_CONTACTS * fleet.clients // policy.selected * policy.period
+    horizon, runs, asked = length, 1, np.ones(fleet.clients, dtype=bool)
+    if (presence := fleet.conditions.presence) is not None:
+        from favano.theory import ever_there
+
+        asked = ever_there(policy, presence)
+        rule = "need clients that are there when the server asks; they never are"
+        require(bool(asked.any()), "availability", "none", rule)
+        horizon = float(presence.end.max())
+        runs = int(np.ceil(length / horizon))
     alike = _alike(policy, fleet)
-    group = alike[drawn.client[used]]
-    contacts = np.bincount(group, minlength=int(alike.max()) + 1)
+    contacts, positive, steps = np.zeros((3, int(alike.max()) + 1))
+    for seed in range(2**40, 2**40 + runs):
+        drawn = plan(policy, fleet, horizon=horizon, seed=seed)
+        group, made = alike[drawn.client[: drawn.jobs]], drawn.steps[: drawn.jobs]
+        for total, each in ((contacts, None), (positive, made > 0), (steps, made)):
+            total += np.bincount(group, each, minlength=len(total))
+    contacts[alike[~asked]] = positive[alike[~asked]] = steps[alike[~asked]] = _FEWEST  # never used
     text = f"client {int(contacts[alike].argmin())} is hardly ever selected, so that its steps are "
     require(contacts.min() >= _FEWEST, "weights", "monte-carlo", f"{text}not known; use empirical")
-    positive = np.bincount(group, drawn.steps[used] > 0) / contacts
-    mean = np.bincount(group, drawn.steps[used]) / contacts
-    return KnownSteps(positive[alike], mean[alike])
+    return KnownSteps((positive / contacts)[alike], (steps / contacts)[alike])
 
 
 def _alike(policy: Policy, fleet: ClientSpeeds) -> Ints:
-    """Number of each client's law of step counts, by speed, K and how it is selected."""
+    """Number of each client's law of step counts: by speed, K, selection and what it meets."""
     chance = np.zeros(fleet.clients)
     rule = policy.selection if isinstance(policy, Polling) else None
     if isinstance(rule, Weighted | BySamples):
@@ -152,8 +169,22 @@ def _alike(policy: Policy, fleet: ClientSpeeds) -> Ints:
         chance = chance[fleet.streams]
     elif not isinstance(rule, Uniform | LeastRecent):  # whom it prefers is not known
         chance = np.arange(fleet.clients, dtype=np.float64)
-    pairs = np.stack([alike_jobs(fleet.alike, client_steps(policy, fleet)), chance])
+    kinds = [alike_jobs(fleet.alike, client_steps(policy, fleet)), chance, *_met(fleet)]
+    pairs = np.stack(kinds)
     return np.unique(pairs, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def _met(fleet: ClientSpeeds) -> list[Floats]:
+    """In what the clients differ that they meet, (n,) each."""
+    conditions, different = fleet.conditions, []
+    if conditions.presence is not None:
+        different.append(conditions.presence.alike.astype(np.float64))
+    if conditions.links is not None:
+        different += [conditions.links.down, conditions.links.up]
+    if conditions.faults:
+        faulty = [stream for fault in conditions.faults for stream in fault.clients]
+        different.append(np.where(np.isin(fleet.streams, faulty), fleet.streams, -1.0))
+    return different
 
 
 class Seen(NamedTuple):

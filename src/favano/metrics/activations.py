@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-def largest_activation(module: nn.Module, inputs: Tensor) -> int:
+def largest_activation(network: Callable[[Tensor], object], inputs: Tensor) -> int:
     """The most numbers that one operation of a network makes of one sample.
 
     What does not grow from two samples to three, as a copy of weights, is not counted. One sample
@@ -19,7 +19,7 @@ def largest_activation(module: nn.Module, inputs: Tensor) -> int:
     sizes = []
     for samples in (2, 3):
         with torch.no_grad(), _Sizes() as seen:
-            module(inputs[:samples])
+            network(inputs[:samples])
         sizes.append(seen.sizes)
     return max((three - two for two, three in zip(*sizes, strict=False)), default=0)
 

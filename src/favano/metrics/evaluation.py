@@ -15,7 +15,7 @@ from favano.errors import require
 from favano.metrics.activations import largest_activation
 from favano.metrics.metric import OURS, Metric, accuracy
 from favano.metrics.running_statistics import load_with_statistics
-from favano.training import FlatModel, GraphCache, Loss
+from favano.training import IGNORED, FlatModel, GraphCache, Loss
 from favano.types import Stack, Vector
 
 _NUMBERS = 1 << 23  # input or output numbers per batch
@@ -34,6 +34,7 @@ class Evaluator:
     loss: Loss
     calibration: Tensor | None = None  # inputs from which the model's buffers are estimated
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {"accuracy": accuracy})
+    ignoring: bool = False  # whether some labels are -100 and count nowhere
 
     def measure(self, vector: Vector) -> Tensor:
         """Mean loss and metrics, (1 + m,), without waiting for the device."""
@@ -59,24 +60,34 @@ class Evaluator:
         """Mean loss and metrics of the loaded model on these data."""
         sums = torch.zeros(1 + len(self.metrics), device=targets.device, dtype=torch.float64)
         parts, outputs = (torch.split(tensor, self._batch) for tensor in (features, targets)), []
-        versions = features._version, targets._version
+        versions, counted = (features._version, targets._version), torch.zeros_like(sums)
         with torch.no_grad():
             for some, theirs in zip(*parts, strict=True):
-                output = self.model.module(self._lent(some))
+                output = self.model.outputs(self._lent(some))
                 values = self._values(output, theirs)
-                sums += torch.stack([_sum(value, len(theirs)) for value in values])
+                sums += torch.stack(
+                    [_sum(value, len(theirs), self._kept(theirs)) for value in values]
+                )
+                if self.ignoring:
+                    counted += torch.stack([_weight(value, self._kept(theirs)) for value in values])
                 outputs += [output] if self._whole else []
             rule = "changes its inputs or targets in place, and did not when it was tried"
             same = (features._version, targets._version) == versions
             require(same, "model", type(self.model.module).__name__, rule)
-            return self._finished(sums / len(targets), outputs, targets)
+            return self._finished(
+                sums / (counted if self.ignoring else len(targets)), outputs, targets
+            )
+
+    def _kept(self, targets: Tensor) -> Tensor | None:
+        """Which labels count; None: all."""
+        return targets != IGNORED if self.ignoring else None
 
     def outputs(self, size: int) -> Tensor:
         """Outputs of the model as it is now for the first samples."""
         self.model.module.eval()
         with torch.no_grad():
             parts = torch.split(self.features[:size], self._batch)
-            return torch.cat([self.model.module(self._lent(part)) for part in parts])
+            return torch.cat([self.model.outputs(self._lent(part)) for part in parts])
 
     def measure_all(self, vectors: Stack) -> Tensor:
         """Mean loss and metrics of many models, (k, 1 + m).
@@ -112,7 +123,8 @@ class Evaluator:
         """Score models without a graph."""
         with torch.no_grad():
             values, count = self._stacked(vectors, len(self.targets)), 1 + len(self.metrics)
-            means = torch.stack([_mean_of_each(value) for value in values[:count]], dim=1)
+            kept = self._kept(self.targets)
+            means = torch.stack([_mean_of_each(value, kept) for value in values[:count]], dim=1)
             if self._unfinished:
                 for place, mean in enumerate(means):
                     self._finished(mean, [output[place] for output in values[count:]], self.targets)
@@ -186,14 +198,16 @@ class Evaluator:
         """Numbers in an input or an output, whichever is larger; a token is embedded into many."""
         some = self.features[:2]  # one would be too few for statistics of a batch
         with torch.no_grad():
-            output: Tensor = self.model.module.eval()(self._lent(some))
+            self.model.module.eval()
+            output = self.model.outputs(self._lent(some))
         embedded = 1 if self.features.is_floating_point() else _EMBEDDED
         return max(1, embedded * some[0].numel(), output.numel() // len(some))
 
     @cached_property
     def _activation(self) -> int:
         """The most numbers that one operation of the model makes of a sample."""
-        return max(1, largest_activation(self.model.module.eval(), self._lent(self.features[:3])))
+        self.model.module.eval()
+        return max(1, largest_activation(self.model.outputs, self._lent(self.features[:3])))
 
     @property
     def _batch(self) -> int:
@@ -205,13 +219,30 @@ def _value(metric: Metric, output: Tensor, targets: Tensor) -> Tensor:
     return torch.as_tensor(metric.function(output, targets), device=output.device)
 
 
-def _sum(value: Tensor, samples: int) -> Tensor:
-    """The sum over the samples of a batch, from a value per sample or from their mean."""
+def _sum(value: Tensor, samples: int, kept: Tensor | None) -> Tensor:
+    """The sum over the samples of a batch, from a value per sample or from their mean.
+
+    With labels that do not count, it is the sum over those that do, unless a value belongs to a
+    whole sample.
+    """
+    if kept is not None and value.ndim == 0:
+        return value.double() * kept.sum()
+    if kept is not None and value.shape == kept.shape:
+        return (value.double() * kept).sum()
     if value.ndim == 0:
         return value.double() * samples
     return value.double().sum() * (samples / value.numel())
 
 
-def _mean_of_each(value: Tensor) -> Tensor:
+def _weight(value: Tensor, kept: Tensor | None) -> Tensor:
+    """What such a sum over a batch is divided by."""
+    assert kept is not None
+    whole = value.ndim and value.shape != kept.shape
+    return torch.tensor(len(kept), device=kept.device).double() if whole else kept.sum().double()
+
+
+def _mean_of_each(value: Tensor, kept: Tensor | None) -> Tensor:
     """The mean of each of k models, from a value per sample, (k, M, ...), or from means, (k,)."""
+    if kept is not None and value.shape[1:] == kept.shape:
+        return (value.double() * kept).flatten(1).sum(dim=1) / kept.sum()
     return value.double() if value.ndim == 1 else value.double().flatten(1).mean(dim=1)

@@ -28,17 +28,17 @@ def load_with_statistics(model: FlatModel, vector: Vector, inputs: Tensor) -> No
     layers = [layer for layer in module.modules() if [*layer.buffers(recurse=False)]]
     with torch.no_grad():
         if model.draws is None and all(type(layer).forward in _ALONE for layer in layers):
-            if _repeated_by(layers, module, inputs):
+            if _repeated_by(layers, model, inputs):
                 return
             model.load(vector)
         for number in range(_PASSES):
             if model.draws is not None:
                 model.draws.set(number, model.vector.device)
             with model.drawing():
-                module(inputs)
+                model.outputs(inputs)
 
 
-def _repeated_by(layers: list[nn.Module], module: nn.Module, inputs: Tensor) -> bool:
+def _repeated_by(layers: list[nn.Module], model: FlatModel, inputs: Tensor) -> bool:
     """Make one pass, in which these layers repeat what they do; whether each was called once."""
     called = Counter[nn.Module]()
 
@@ -52,7 +52,7 @@ def _repeated_by(layers: list[nn.Module], module: nn.Module, inputs: Tensor) -> 
     hooks = [layer.register_forward_hook(repeat, with_kwargs=True) for layer in layers]
     try:
         if layers:
-            module(inputs)
+            model.outputs(inputs)
     finally:
         for hook in hooks:
             hook.remove()

@@ -1,7 +1,8 @@
 """Each client's share in the final server model.
 
 In a small fleet every client has a weight of its own. In a large fleet only a sample of the clients
-does; the others are weighed together by speed, so that sums over a speed include all clients.
+does; the others are weighed together by speed and by how often they are there, so that sums over
+these include all clients.
 """
 
 from __future__ import annotations
@@ -27,6 +28,13 @@ _TENTHS = (
     *(f"{k}th tenth" for k in range(4, 10)),
     "slowest tenth",
 )
+_LEAST_FIRST = (
+    "least available tenth",
+    "2nd least available tenth",
+    "3rd least available tenth",
+    *(f"{k}th least available tenth" for k in range(4, 10)),
+    "most available tenth",
+)
 _SPEEDS_ON_A_PAGE = 6
 
 
@@ -35,7 +43,7 @@ class ClientWeights:
     """Shares in the final server model; they sum to one (or zero, if nobody moved it)."""
 
     listed: Ints  # clients with a weight of their own, in order
-    cell: Ints  # (n,) the cell of each client: listed clients have one each, others one per speed
+    cell: Ints  # (n,) the cell of each client: listed clients have one each, others share them
     of_cells: Weights
 
     @property
@@ -49,7 +57,7 @@ class ClientWeights:
         return len(self.listed) == len(self.cell)
 
     def by(self, group: Ints) -> Weights:
-        """Weights of groups: those of `speed_classes` or of `speed_thirds`."""
+        """Weights of groups: of `speed_classes`, `speed_thirds` or `availability_classes`."""
         of_cell = np.zeros(len(self.of_cells.final), dtype=np.int64)
         of_cell[self.cell] = group
         groups = int(group.max()) + 1
@@ -68,7 +76,8 @@ def weigh_clients(
     clients = fleet.clients
     listed = listed_clients(clients, most)
     (_, speed), (_, third) = speed_classes(fleet), speed_thirds(fleet)
-    alike = clients + speed * (third.max() + 1) + third
+    (_, there) = availability_classes(fleet)
+    alike = clients + (there * (speed.max() + 1) + speed) * (third.max() + 1) + third
     alike[listed] = listed
     _, cell = np.unique(alike, return_inverse=True)
     with np.errstate(over="ignore", invalid="ignore"):  # models that grow have no shares
@@ -90,6 +99,23 @@ def speed_classes(fleet: ClientSpeeds) -> tuple[list[str], Ints]:
 def speed_thirds(fleet: ClientSpeeds) -> tuple[list[str], Ints]:
     """The same for figures, which have room for six speeds, or else for three."""
     return _classes(fleet, _SPEEDS_ON_A_PAGE, _THIRDS)
+
+
+def availability_classes(fleet: ClientSpeeds) -> tuple[list[str], Ints]:
+    """Names and numbers of clients that are there as often, the least available first.
+
+    Clients whose shares of the time are equal to a tenth of a percent are one class; more than ten
+    classes are tenths of the clients. No names: all are always there.
+    """
+    presence = fleet.conditions.presence
+    if presence is None:
+        return [], np.zeros(fleet.clients, dtype=np.int64)
+    share = presence.share(presence.horizon)
+    level, group = np.unique(share.round(3), return_inverse=True)
+    if len(level) <= len(_LEAST_FIRST):
+        return [f"{100 * each:.3g} % available" for each in level.tolist()], group.ravel()
+    rank = np.argsort(np.argsort(share, kind="stable"), kind="stable")
+    return list(_LEAST_FIRST), len(_LEAST_FIRST) * rank // fleet.clients
 
 
 def _classes(fleet: ClientSpeeds, most: int, parts: Sequence[str]) -> tuple[list[str], Ints]:

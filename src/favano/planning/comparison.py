@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import TypeAlias, cast
 
 from favano.data import is_natural
 from favano.errors import BadInput, require
 from favano.methods import AnyMethod, Context, make_method, method_class
 from favano.methods.clock import ServerClock
-from favano.options import options_of
+from favano.methods.favano import Favano
+from favano.options import listed, options_of
 from favano.planning.planned import OPEN_KEYS, make_context, policy_keys
 from favano.policies import Policy
 from favano.policies.registry import as_policy
@@ -21,6 +23,7 @@ from favano.records.folder import FILES, PAGE, RUNS_FOLDER, folder_name
 from favano.records.resumption import RESUME
 from favano.specification.parts import Fleet
 from favano.specification.presets import check_named, resolve
+from favano.specification.readings import READING, with_readings
 from favano.specification.spec import (
     ALGORITHM,
     LABEL,
@@ -49,12 +52,16 @@ def comparison(
     Args:
         shared: keys for every method that has them.
         methods: the `algorithm` of each method, a `label` to tell variants apart, and its own keys.
-        settings: keys of single methods, each as `LABEL.KEY=VALUE`.
+        settings: keys of single methods, each as `LABEL.KEY=VALUE`; they hold for all variants.
+
+    A number that lists several values makes a variant of a method for each of them.
 
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
     >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
     [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    >>> [spec.name for spec in comparison({"learning_rate": "0.1,0.5"}, both[:1])]
+    ['FAVANO (learning_rate=0.1)', 'FAVANO (learning_rate=0.5)']
     """
     shared = with_policy(shared, [method_class(str(method[ALGORITHM])) for method in methods])
     asked = [dict(method) for method in methods]
@@ -62,7 +69,9 @@ def comparison(
     for setting in settings:
         name, key, value = _setting(setting, list(by_name))
         by_name[name][key] = value
+    asked = [variant for method in asked for variant in _variants_of(shared, method)]
     kinds = [_with_options({**shared, **method}) for method in asked]
+    shared = with_readings(shared, lambda: _read_by(kinds))
     made = [
         make_spec({**_taken(shared, [kind], kinds), **method})
         for kind, method in zip(kinds, asked, strict=True)
@@ -75,6 +84,79 @@ def comparison(
         alike = len({spec.keys[key] for spec in specs}) == 1
         require(alike, "set", key, "must be the same for all methods that are compared")
     return specs
+
+
+def _read_by(compared: Iterable[_Compared]) -> set[str]:
+    """Keys of the clock that any of these methods depends on, and those of its policy."""
+    return {key for method, policy in compared for key in read_keys(method, policy)}
+
+
+def keys_with_readings(
+    keys: Mapping[str, object], methods: Sequence[AnyMethod] = ()
+) -> dict[str, object]:
+    """The keys of one run, or of these methods, with those of the readings that they name."""
+    if READING not in keys:
+        return dict(keys)
+    policy = None if keys.get(POLICY) is None else as_policy(keys[POLICY])
+    named = [(method, policy) for method in methods]
+    return with_readings(
+        keys, lambda: _read_by(named or [_with_options({ALGORITHM: Favano.name, **keys})])
+    )
+
+
+def left_without(keys: Mapping[str, object], methods: Iterable[AnyMethod]) -> list[str]:
+    """A sentence for each of several methods that runs without one of the keys, and why."""
+    return [
+        f"{method.label or method.name} runs without {key}, which has no meaning there: {why}"
+        for method in methods
+        for key, why in method.meaningless.items()
+        if keys.get(key) not in (None, False)
+    ]
+
+
+def _variants_of(
+    shared: Mapping[str, object], method: Mapping[str, object]
+) -> list[dict[str, object]]:
+    """A method, or variants of it by the numbers that list several values."""
+    kind = method_class(str(method[ALGORITHM]))
+    keys = {**shared, **method}
+    several = several_values(keys, kind)
+    steps = listed(keys.get("local_steps"))
+    clear = len(steps) == 1 or "clients" in keys or "mean" in keys
+    rule = "is a number for each client; give clients, too, or a [[method]] for each in a file"
+    require(clear, "local_steps", ",".join(map(str, steps)), rule)
+    made, policy = _with_options({**keys, **{key: values[0] for key, values in several.items()}})
+    several = {key: values for key, values in several.items() if takes(key, made, policy)}
+    name = str(method.get(LABEL) or kind.title)
+    return [{**method, **values} for values in variants(several, name)]
+
+
+def several_values(keys: Mapping[str, object], kind: type[AnyMethod]) -> dict[str, list[object]]:
+    """The keys that are one number, and of which several are given."""
+    known = {key: option for key, (_, option) in part_options().items()} | {**options_of(kind)}
+    several = {
+        key: listed(value)
+        for key, value in keys.items()
+        if key in known and known[key].is_number and len(listed(value)) > 1
+    }
+    for key in ("seed", "seeds"):
+        rule = "is the same for all methods that are compared; need one number"
+        require(key not in several, key, keys.get(key), rule)
+    return several
+
+
+def variants(several: Mapping[str, Sequence[object]], name: str) -> list[dict[str, object]]:
+    """Every combination of the values, with a label; without any, nothing is changed.
+
+    >>> variants({"buffer": [3, 5]}, "FedBuff")
+    [{'buffer': 3, 'label': 'FedBuff (buffer=3)'}, {'buffer': 5, 'label': 'FedBuff (buffer=5)'}]
+    """
+    points = [dict(zip(several, values, strict=True)) for values in product(*several.values())]
+    labels = (", ".join(f"{key}={value}" for key, value in point.items()) for point in points)
+    return [
+        {**point, LABEL: f"{name} ({label})"} if point else point
+        for point, label in zip(points, labels, strict=True)
+    ]
 
 
 def chosen(
@@ -114,8 +196,8 @@ def _taken(
     return {
         key: value
         for key, value in keys.items()
-        if any(_takes(key, *compared) for compared in wanted)
-        or not any(_takes(key, *compared) for compared in others)
+        if any(takes(key, *compared) for compared in wanted)
+        or not any(takes(key, *compared) for compared in others)
     }
 
 
@@ -128,7 +210,7 @@ def _with_options(keys: Mapping[str, object]) -> _Compared:
     return make_method(name, {key: rest[key] for key in rest if key in options_of(kind)}), policy
 
 
-def _takes(key: str, method: AnyMethod, policy: Policy | None) -> bool:
+def takes(key: str, method: AnyMethod, policy: Policy | None) -> bool:
     """Whether a method has a key, under its own policy or this one."""
     if key in options_of(ServerClock) or key in OPEN_KEYS:
         return key in read_keys(method, policy)

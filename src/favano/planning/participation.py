@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from favano.errors import BadInput
+from favano.planning.charts import availability_chart, job_chart, rounded
 from favano.planning.client_weights import ClientWeights, speed_classes, speed_thirds
 from favano.planning.planned import Planned
 from favano.records.participation import Listed, Participation, Speed, Staleness
 from favano.schedule import Schedule
+from favano.specification.spec import required
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
@@ -17,16 +21,32 @@ _BINS = 60
 
 def participation_of(planned: Planned) -> Participation | None:
     """Who trains the model of a seed; None if clients have no weights."""
+    schedule, fleet = planned.schedule, planned.fleet
     try:
-        return participation(planned.weights, planned.schedule, planned.fleet, planned.seed)
+        about = planned.weights, schedule, fleet, planned.seed
+        record = participation(*about, fair=planned.fair)
     except BadInput:
         return None
+    presence, horizon = fleet.conditions.presence, required(planned.spec.run.horizon)
+    return replace(
+        record,
+        availability=None if presence is None else availability_chart(presence, horizon),
+        jobs=job_chart(schedule, fleet, horizon),
+    )
 
 
 def participation(
-    weights: ClientWeights, schedule: Schedule, fleet: ClientSpeeds, seed: int
+    weights: ClientWeights,
+    schedule: Schedule,
+    fleet: ClientSpeeds,
+    seed: int,
+    *,
+    fair: Floats | None = None,
 ) -> Participation:
-    """Contacts, steps, staleness and effective weight of each client and of each speed."""
+    """Contacts, steps, staleness and effective weight of each client and of each speed.
+
+    `fair` are the targets of the weights, (n,), if they are not 1/n.
+    """
     names, speed = speed_thirds(fleet)
     clients, shown = fleet.clients, weights.listed
     used = slice(0, schedule.jobs)
@@ -45,6 +65,7 @@ def participation(
                 contacts=int(contacts[speed == number].sum()),
                 steps=int(made[speed == number].sum()),
                 weight=float(by_speed[number]),
+                fair=None if fair is None else float(f"{fair[speed == number].sum():.6g}"),
             )
             for number, name in enumerate(names)
         ),
@@ -53,8 +74,9 @@ def participation(
             speed=tuple(speed[shown].tolist()),
             contacts=tuple(contacts[shown].tolist()),
             steps=tuple(made[shown].tolist()),
-            staleness=_rounded(late[shown]),
-            weight=_rounded(weights.each),
+            staleness=rounded(late[shown]),
+            weight=rounded(weights.each),
+            fair=() if fair is None else rounded(fair[shown]),
         ),
         staleness=_histogram(staleness, speed[client], len(names)),
     )
@@ -75,15 +97,13 @@ def _histogram(staleness: Ints, speed: Ints, speeds: int) -> Staleness:
     )
 
 
-def _rounded(values: Floats) -> tuple[float, ...]:
-    """Six significant digits, enough for a figure."""
-    return tuple(float(f"{value:.6g}") for value in values)
-
-
 def describe(
-    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None
+    schedule: Schedule, fleet: ClientSpeeds, weight: Floats | None, fair: Floats | None = None
 ) -> list[dict[str, object]]:
-    """One entry per client; its effective weight is None without weights."""
+    """One entry per client; its effective weight is None without weights.
+
+    With `fair`, the targets of the weights, (n,), each entry has its own.
+    """
     names, group = speed_classes(fleet)
     used = slice(0, schedule.jobs)
     client, steps = schedule.client[used], schedule.steps[used]
@@ -92,6 +112,8 @@ def describe(
     mean_steps = np.bincount(client, steps, minlength=fleet.clients) * share
     staleness = np.bincount(client, schedule.staleness, minlength=fleet.clients) * share
     none = np.bincount(client, steps == 0, minlength=fleet.clients)
+    presence = fleet.conditions.presence
+    there = None if presence is None else presence.share(presence.horizon)
     return [
         {
             "client": i,
@@ -102,6 +124,8 @@ def describe(
             "zero_steps": int(none[i]),
             "mean_staleness": float(staleness[i]),
             "effective_weight": None if weight is None else float(weight[i]),
+            **({} if there is None else {"share_of_time_there": float(there[i])}),
+            **({} if fair is None else {"fair_weight": float(fair[i])}),
         }
         for i in range(fleet.clients)
     ]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from favano.errors import require
+from favano.planning.absence import Absence, absence
 from favano.planning.audit import audit
 from favano.planning.client_weights import ClientWeights
 from favano.planning.participation import describe
 from favano.planning.planned import Planned
 from favano.records import AuditRecord
 from favano.schedule import Schedule, save_schedule
+from favano.specification.spec import required
 
-_SAID = ("verdict", "confidence", "fair", "speeds", "left_out")
+_SAID = ("verdict", "confidence", "fair", "speeds", "availability", "left_out", "sizes")
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,17 @@ class Plan:
         """Who trains the model; None if it is not linear in the models."""
         return None if self.weights is None else audit(self.planned, self.weights)
 
+    @cached_property
+    def absence(self) -> Absence | None:
+        """What absence and faults do; None if clients are always there and meet no fault."""
+        horizon = required(self.planned.spec.run.horizon)
+        return absence(self.schedule, self.planned.fleet, horizon)
+
     @property
     def clients(self) -> list[dict[str, object]]:
         """Contacts, steps, staleness and effective weight of each client."""
         weight = None if self.weights is None else self.weights.each
-        return describe(self.schedule, self.planned.fleet, weight)
+        return describe(self.schedule, self.planned.fleet, weight, self.planned.fair)
 
     @property
     def document(self) -> dict[str, object]:
@@ -75,6 +83,7 @@ class Plan:
             "clients": self.clients,
             "server_steps": self.schedule.updates,
             "time": self.time,
+            "absence": None if self.absence is None else asdict(self.absence),
             "audit": None if record is None else {key: getattr(record, key) for key in _SAID},
         }
 

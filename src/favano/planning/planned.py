@@ -20,17 +20,19 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
+from favano.planning.fleet import conditions_digest, make_fleet, needs_cost
 from favano.policies import LeastRecent, Polling, StepsPerJob, Uniform
 from favano.preflight.method import check_method
 from favano.schedule import Schedule, Timeline, VirtualClock, plan
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required
-from favano.timing import ClientSpeeds, Trace, parse_law, traced_fleet, two_speeds
+from favano.timing import ClientSpeeds, JobCost, Trace
 from favano.types import Floats
 from favano.user_classes import is_ours
 
 # Keys that methods read or not, as their options are.
 OPEN_KEYS: Final = frozenset({"selected", "selection", "local_steps", "local_epochs"})
+_ANY_COST = JobCost(flops=1e18, bits_up=0.0, bits_down=0.0)  # where times do not matter
 # Schedules that are in use.
 _schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
@@ -90,6 +92,12 @@ class Planned:
         """The clients' local rule, for the audit."""
         return LocalSteps(self.rates(self.schedule), self.spec.training.accumulation)
 
+    @property
+    def fair(self) -> Floats | None:
+        """Each client's share of all samples, (n,), if the method weighs by them; None: 1/n."""
+        by_samples: bool = getattr(self.method, "sample_weights", False)
+        return self.method.context.shares(by_samples=True) if by_samples else None
+
     @cached_property
     def weights(self) -> ClientWeights:
         """The clients' shares in the final model; refused if they depend on the models."""
@@ -106,20 +114,27 @@ class Planned:
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
-def plan_seeds(spec: Spec, traits: Traits | None = None) -> list[Planned]:
+def plan_seeds(
+    spec: Spec, traits: Traits | None = None, cost: JobCost | None = None
+) -> list[Planned]:
     """Plan all seeds. Whatever can be refused without data is refused here.
 
-    `traits` are those of the training data, for methods that weight clients by their samples.
+    Args:
+        spec: complete.
+        traits: of the training data, for methods that weight clients by their samples.
+        cost: of a job, for fleets whose speeds or links make a time of it.
     """
     first, seeds = spec.run.seed, spec.run.seeds
-    planned = [plan_seed(spec, seed, traits) for seed in range(first, first + seeds)]
+    planned = [plan_seed(spec, seed, traits, cost) for seed in range(first, first + seeds)]
     _check_one_step(spec, max(plan.longest_job for plan in planned))
     return planned
 
 
-def plan_seed(spec: Spec, seed: int, traits: Traits | None = None) -> Planned:
-    """Plan one seed of a specification."""
-    method = bind_method(spec, seed, traits)
+def plan_seed(
+    spec: Spec, seed: int, traits: Traits | None = None, cost: JobCost | None = None
+) -> Planned:
+    """Plan one seed of a specification; arguments as in `plan_seeds`."""
+    method = bind_method(spec, seed, traits, cost)
     _check_keys(spec, method)
     schedule = make_schedule(spec, method, seed)
     method.job_rates(schedule)  # refused before any training
@@ -134,37 +149,21 @@ def check_plan(spec: Spec) -> None:
     """Refuse what can be refused without data, by planning one seed."""
     if spec.clock.selection.uses_samples:  # which only the data tell
         spec = replace(spec, clock=replace(spec.clock, selection=Uniform()))
-    epochs = spec.training.local_epochs
-    if epochs is None:
+    epochs, costs = spec.training.local_epochs, needs_cost(spec)
+    if epochs is None and not costs:
         plan_seed(spec, spec.run.seed)
         return
-    as_steps = replace(spec.training, local_steps=epochs, local_epochs=None)
-    _check_keys(spec, bind_method(replace(spec, training=as_steps), spec.run.seed))
+    training = spec.training
+    if epochs is not None:
+        training = replace(training, local_steps=epochs, local_epochs=None)
+    cost = _ANY_COST if costs else None
+    method = bind_method(replace(spec, training=training), spec.run.seed, cost=cost)
+    _check_keys(spec, method)
 
 
-def make_fleet(spec: Spec, seed: int) -> ClientSpeeds:
-    """The clients of one seed and their speeds."""
-    part = spec.fleet
-    law = parse_law(part.step_law)
-    if isinstance(law, Trace):
-        rule = f"holds {len(law.rows)} clients, need clients ({part.clients})"
-        require(len(law.rows) == part.clients, "step_law", part.step_law, rule)
-        return traced_fleet(law)
-    if part.mean is not None:
-        return ClientSpeeds(np.array(part.mean), law, np.arange(len(part.mean)))
-    return two_speeds(
-        required(part.clients),
-        fast_fraction=part.fast_fraction,
-        fast_mean=part.fast_mean,
-        slow_mean=part.slow_mean,
-        law=law,
-        seed=seed,
-        rounding=part.speed_rounding,
-        order=part.speed_order,
-    )
-
-
-def make_context(spec: Spec, seed: int, traits: Traits | None = None) -> Context:
+def make_context(
+    spec: Spec, seed: int, traits: Traits | None = None, cost: JobCost | None = None
+) -> Context:
     """What a method may know of its run."""
     count: Callable[[], Floats] | None = None
     if traits is not None:
@@ -175,7 +174,7 @@ def make_context(spec: Spec, seed: int, traits: Traits | None = None) -> Context
             )
             return np.array([len(part) for part in parts], dtype=np.float64)
 
-    fleet, rule = make_fleet(spec, seed), spec.training.accumulation
+    fleet, rule = make_fleet(spec, seed, cost), spec.training.accumulation
     steps = _steps_per_job(spec, count)
     return Context(fleet, steps, spec.clock, count, False, rule, spec.policy)
 
@@ -203,12 +202,14 @@ def federation_steps(spec: Spec, traits: Traits | None) -> StepsPerJob:
     return context.local_steps if spec.training.local_epochs is None else context.longest_job
 
 
-def bind_method(spec: Spec, seed: int, traits: Traits | None = None) -> AnyMethod:
+def bind_method(
+    spec: Spec, seed: int, traits: Traits | None = None, cost: JobCost | None = None
+) -> AnyMethod:
     """The method of a specification, bound to one seed's run.
 
     A method from outside the package is checked, since its declarations may be wrong.
     """
-    method = spec.method.bind(make_context(spec, seed, traits))
+    method = spec.method.bind(make_context(spec, seed, traits, cost))
     if is_ours(method):
         method.init(np.zeros(1))  # type: ignore[arg-type]  # errors come before any training
     else:
@@ -222,6 +223,7 @@ def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
     clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes())
     for row in fleet.law.rows if isinstance(fleet.law, Trace) else ():  # the file may have changed
         clients.update(row.tobytes())
+    clients.update(conditions_digest(fleet.conditions))
     key = spec.fleet, clients.digest(), policy, horizon, seed
     schedule = _schedules.get(key)
     if schedule is None:

@@ -2,6 +2,7 @@
 
 from favano.policies.adaptive import Adaptive as Adaptive
 from favano.policies.buffered import Buffered as Buffered
+from favano.policies.buffered import CheckIns as CheckIns
 from favano.policies.buffered import HandOut as HandOut
 from favano.policies.buffered import Latency as Latency
 from favano.policies.policy import VALUES as VALUES

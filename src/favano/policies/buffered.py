@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Iterable, Sequence
-from math import inf
+from math import inf, log
 from typing import Literal
 
 from favano.errors import require
@@ -18,11 +18,14 @@ from favano.policies.policy import (
     check_time,
     check_work,
     drawn_place,
+    server_draw,
 )
 from favano.policies.selection import Selection, Selector
 from favano.policies.selection_rules import Uniform
+from favano.rng import Stream
 
-HandOut = Literal["flush", "arrival", "idle", "uniform"]
+HandOut = Literal["flush", "arrival", "idle", "uniform", "check-in"]
+CheckIns = Literal["constant", "poisson"]
 Latency = Literal["client", "server", "none"]
 
 
@@ -49,7 +52,9 @@ class Buffered(SpentBy, Policy):
     `hand_out` says who gets the next job: the contributors once the buffer is flushed (`flush`),
     each contributor at its own arrival (`arrival`), an idle client by the rule of `selection`, by
     default a random one (`idle`), or any random client, which queues the job if it is busy
-    (`uniform`). `latency` says who spends the interaction time, which simulations alone have: the
+    (`uniform`). With `check-in` clients come by themselves, `check_in_rate` of them per unit of
+    time: an idle client by the rule of `selection`, which is turned away if `concurrency` clients
+    are at work. `latency` says who spends the interaction time, which simulations alone have: the
     server at a flush, or the client at each job.
     """
 
@@ -57,6 +62,8 @@ class Buffered(SpentBy, Policy):
     hand_out: HandOut = option("flush", "who gets the next job")
     selection: Selection = option(Uniform(), "idle: which of the idle clients")
     concurrency: int | None = option(None, "clients at work at the same time", otherwise="all")
+    check_in_rate: float | None = option(None, "check-in: clients per unit of time")
+    check_ins: CheckIns = option("constant", "check-in: at equal distances, or a Poisson process")
     interaction_time: float = option(3.0, "time of an interaction", symbol="I")
     latency: Latency = option("server", "who spends the interaction time")
     distinct: bool = option(False, "a client with an update in the buffer is not idle")
@@ -70,8 +77,18 @@ class Buffered(SpentBy, Policy):
         if self.concurrency is not None:
             require(self.concurrency >= 1, "concurrency", self.concurrency, "need at least 1")
         rule = "requires hand_out=idle, where the server chooses who works next"
-        chosen = self.hand_out == "idle" or self.selection == Uniform()
+        chosen = self.hand_out in ("idle", "check-in") or self.selection == Uniform()
         require(chosen, "selection", self.selection, rule)
+        rate, comes = self.check_in_rate, self.hand_out == "check-in"
+        require(
+            comes == (rate is not None),
+            "check_in_rate",
+            rate,
+            "hand_out=check-in requires it, and nothing else",
+        )
+        require(rate is None or 0 < rate < inf, "check_in_rate", rate, "need a positive number")
+        rule = "requires hand_out=check-in"
+        require(comes or self.check_ins == "constant", "check_ins", self.check_ins, rule)
         if self.max_staleness is not None:
             require(self.max_staleness >= 0, "max_staleness", self.max_staleness, "need at least 0")
 
@@ -103,6 +120,9 @@ class Buffered(SpentBy, Policy):
         self._here: deque[ReceivedUpdate] = deque()
         self._buffer: list[ReceivedUpdate] = []
         self._version, self._open_places, self._assigned = -1, 0, 0
+        self._came, self._next_check_in = 0, inf
+        if self.hand_out == "check-in":
+            self._next_check_in = self._gap()
 
     def join(self, client: int, now: float) -> None:
         insort(self._present, client)
@@ -112,8 +132,7 @@ class Buffered(SpentBy, Policy):
             self._new.append(client)
 
     def leave(self, client: int, now: float) -> None:
-        self._present.remove(client)
-        self._is_present.discard(client)
+        self.away(client, now)
         self._new = [other for other in self._new if other != client]
         if client in self._is_idle:
             self._idle.remove(client)
@@ -121,6 +140,15 @@ class Buffered(SpentBy, Policy):
         if client in self._at_work:
             self._at_work.discard(client)
             self._open_places += 1
+
+    def away(self, client: int, now: float) -> None:
+        if client in self._is_present:
+            self._present.remove(client)
+            self._is_present.discard(client)
+
+    def back(self, client: int, now: float) -> None:
+        insort(self._present, client)
+        self._is_present.add(client)
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._selector.receive(update)
@@ -136,12 +164,17 @@ class Buffered(SpentBy, Policy):
         self._new += [client for client in self._free([update.client]) if client not in self._idle]
 
     def wakes(self) -> float:
-        return inf
+        return self._next_check_in
 
     def act(self, now: float) -> Action | None:
+        if self._next_check_in < inf:
+            self._add_idle(sorted(self._new))
+            self._new = []
+            if now >= self._next_check_in:
+                return Action(dispatch=self._check_in())
         if self._new:
             return Action(dispatch=self._welcome())
-        if self._open_places and self._idle:  # a client was lost
+        if self._open_places and self._idle and self.hand_out == "idle":  # a client was lost
             return Action(dispatch=self._fill())
         while len(self._buffer) < self.buffer:
             if not self._here:
@@ -165,6 +198,21 @@ class Buffered(SpentBy, Policy):
         self._new = []
         self._open_places = max(0, self._open_places - len(order))
         return self._dispatch(order)
+
+    def _check_in(self) -> list[Dispatch]:
+        """A client comes by itself; it gets a job unless too many are at work."""
+        self._next_check_in += self._gap()
+        full = self.concurrency is not None and len(self._at_work) >= self.concurrency
+        self._open_places = 0 if full else min(1, len(self._idle))
+        return self._fill()
+
+    def _gap(self) -> float:
+        """The time until the next check-in."""
+        assert self.check_in_rate is not None
+        self._came += 1
+        if self.check_ins == "constant":
+            return 1 / self.check_in_rate
+        return -log(server_draw(self._seed, Stream.DURATIONS, self._came)) / self.check_in_rate
 
     def _take(self, update: ReceivedUpdate) -> Action | None:
         """A client update goes into the buffer unless it is too old; None: that is all."""
@@ -192,9 +240,11 @@ class Buffered(SpentBy, Policy):
         """Who gets the place of a client update, where places are not those of the clients."""
         if self.hand_out == "uniform" and self._present:
             return self._dispatch([self._present[self._draw(len(self._present))]])
-        if self.hand_out != "idle":
+        if self.hand_out not in ("idle", "check-in"):
             return []
         self._add_idle(self._free(idle))
+        if self.hand_out == "check-in":
+            return []
         self._open_places += 1
         return self._fill()
 

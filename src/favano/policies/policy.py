@@ -10,7 +10,7 @@ from math import inf, nan
 from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 from favano.errors import BadInput, format_error, require
-from favano.options import Options, option
+from favano.options import Options, option, refuse_misspelt
 from favano.rng import Stream, word
 from favano.user_classes import is_ours
 
@@ -58,6 +58,7 @@ class Dispatch(NamedTuple):
     client: int
     until: float = inf  # it answers then, or once all its steps are made
     steps: int | None = None  # local steps; None: the K of this client
+    waits: bool = False  # whether it sends its update only when it is asked
 
 
 class Action(NamedTuple):
@@ -67,6 +68,7 @@ class Action(NamedTuple):
     dispatch: Sequence[Dispatch] = ()
     drop: Sequence[ReceivedUpdate] = ()  # updates that will not be used
     cancel: Sequence[int] = ()  # clients whose jobs are no longer waited for
+    ask: Sequence[int] = ()  # clients at work that stop and send what they have
     due: float | None = None  # when it was to be done, if that was planned
 
 
@@ -103,6 +105,8 @@ class Policy(Options, ABC):
     def declare(cls) -> None:
         """Name the policy, and let attributes be set that are not options."""
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
+        if cls.__module__ != __name__:
+            refuse_misspelt(cls, Policy, "policy")
         setattr(cls, "__setattr__", _set_state)  # noqa: B010
 
     def __post_init__(self) -> None:
@@ -133,6 +137,12 @@ class Policy(Options, ABC):
     @abstractmethod
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         """A client update is here."""
+
+    def away(self, client: int, now: float) -> None:
+        """A client at work cannot be reached; it comes back, and its job is not lost."""
+
+    def back(self, client: int, now: float) -> None:
+        """A client at work that was away can be reached again."""
 
     @abstractmethod
     def act(self, now: float) -> Action | None:
@@ -172,6 +182,11 @@ class Policy(Options, ABC):
         return False
 
     @property
+    def asks(self) -> bool:
+        """Whether clients at work are asked for what they have, as simulations alone can."""
+        return False
+
+    @property
     def server_pause(self) -> float:
         """Simulated time that a server step takes."""
         return 0.0
@@ -206,6 +221,12 @@ class InTurn(Policy):
         self._present.discard(client)
         self._new = [other for other in self._new if other != client]
 
+    def away(self, client: int, now: float) -> None:
+        self._present.discard(client)
+
+    def back(self, client: int, now: float) -> None:
+        self._present.add(client)
+
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._here.append(update)
 
@@ -233,20 +254,28 @@ def policy_errors(policy: Policy) -> Iterator[None]:
 
 def drawn_place(seed: int, index: int, size: int) -> int:
     """One of 0..size-1: draw number `index` of the server."""
-    high = (word(seed, Stream.ASSIGNMENT, _SERVER, index) % 2**64) >> 12
-    return int((high + 0.5) * 2.0**-52 * size)
+    return int(server_draw(seed, Stream.ASSIGNMENT, index) * size)
+
+
+def server_draw(seed: int, stream: Stream, index: int) -> float:
+    """A uniform draw in (0, 1) of the server."""
+    high = (word(seed, stream, _SERVER, index) % 2**64) >> 12
+    return float((high + 0.5) * 2.0**-52)
 
 
 class Referee:
     """Refuses what a policy cannot mean, in one sentence with its name, by any clock."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, asking: bool = False) -> None:
+        """`asking` says whether the clock can ask clients at work."""
         self._name, self._queues, self._most = (
             type(policy).__name__,
             policy.queues,
             policy.most_steps,
         )
         self._time, self._actions = -inf, 0
+        rule = "asks clients at work; a federation tells them beforehand when to send: need ahead"
+        require(asking or not policy.asks, "policy", self._name, rule)
         for name in policy.sees:
             known = ", ".join(VALUES)
             require(name in VALUES, "policy", self._name, f"sees {name!r}; known: {known}")
@@ -273,18 +302,21 @@ class Referee:
         """
         if not isinstance(action, Action):
             self._refuse(f"act returns {action!r}; need a favano.Action or None", now)
-        updates = (*action.drop, *(action.use or ()))
-        jobs = [update.job for update in updates]
-        for update in updates:
-            if update.job not in here:
-                rule = "uses or drops an update that is not here, or no longer"
-                self._refuse(f"{rule}: job {update.job} of client {update.client}", now)
-        if len(set(jobs)) < len(jobs):
-            self._refuse("uses or drops an update twice in one action", now)
+        if updates := (*action.drop, *(action.use or ())):
+            jobs = [update.job for update in updates]
+            for update in updates:
+                if update.job not in here:
+                    rule = "uses or drops an update that is not here, or no longer"
+                    self._refuse(f"{rule}: job {update.job} of client {update.client}", now)
+            if len(set(jobs)) < len(jobs):
+                self._refuse("uses or drops an update twice in one action", now)
         for client in action.cancel:
             if client not in busy:
                 self._refuse(f"cancels client {client}, which is not at work", now)
-        for client, until, steps in action.dispatch:
+        for client in action.ask:
+            if client not in busy or client not in present:
+                self._refuse(f"asks client {client}, which is not at work, or not there", now)
+        for client, until, steps, _ in action.dispatch:
             if client not in present:
                 self._refuse(f"dispatches client {client}, which is not there", now)
             if client in busy and not self._queues and client not in action.cancel:

@@ -77,6 +77,12 @@ class Rounds(Policy):
         self._present.discard(client)
         self._awaited.discard(client)
 
+    def away(self, client: int, now: float) -> None:
+        self._present.discard(client)
+
+    def back(self, client: int, now: float) -> None:
+        self._present.add(client)
+
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._selector.receive(update)
         if update.start_version == self._version:

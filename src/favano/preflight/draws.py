@@ -49,11 +49,11 @@ def find_draws(
     versions = model.constant_versions()
     with model.unchanged() as start, torch.random.fork_rng(devices=generators):
         with torch.no_grad(), _Watch(module.eval(), device):
-            module(own := features.clone())
+            model.outputs(own := features.clone())
             changed = own._version > 0
         with torch.enable_grad(), _Watch(module.train(), device) as watch, Readings() as readings:
             with KeyedDropout(draws.key) as dropout:
-                output = module(own := features.clone())
+                output = model.outputs(own := features.clone())
                 value = loss(output, theirs := labels.clone())
                 changed = changed or own._version > 0 or theirs._version > 0
             rule = "has no gradient in training: its outputs were detached, or made under no_grad"
@@ -67,7 +67,7 @@ def find_draws(
         states = python_state(module), python_state(loss)
         model.load(start)
         with torch.enable_grad(), KeyedDropout(draws.key):
-            again = module(features.clone())
+            again = model.outputs(features.clone())
             second = _leaves(loss(again, labels.clone()))
         _need_own_leaves(
             model, loss, [leaf for leaf in leaves if any(leaf is two for two in second)]

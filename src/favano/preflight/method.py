@@ -111,12 +111,12 @@ def _twice(method: AnyMethod, model: int) -> np.ndarray[tuple[int], np.dtype[np.
     with method.hook("gradient_correction"):
         correction = method.gradient_correction(state, client)
     vectors = [own, correction]
-    for hook, returned in (("restart", own), ("drift", correction)):
+    for hook, returned in (("next_client_model", own), ("gradient_correction", correction)):
         rule = f"{hook} must return a tensor with one model per client, (k, P), or None"
         right = returned is None or (isinstance(returned, torch.Tensor) and returned.shape == shape)
         require(right, "method", method.name, rule)
     vectors += _stepped(method, drawn(5, _ANSWERS, _SIZE), drawn(6, method.memory, _ANSWERS, _SIZE))
-    rule = "changes its arguments in restart or drift; return new models instead"
+    rule = "changes its arguments in next_client_model or gradient_correction; return new models"
     require(same(whole, (state, end)), "method", method.name, rule)
     rows = [vector.reshape(-1) for vector in vectors if vector is not None]
     return np.asarray(torch.cat([state.model, *rows]), dtype=np.float64)
@@ -147,7 +147,7 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
     before = deepcopy((gradient, given))
     with method.hook("local_step"):
         direction, renewed = method.local_step(gradient, given)
-    rule = "changes its arguments in step; return new vectors instead"
+    rule = "changes its arguments in local_step; return new vectors instead"
     require(same(before, (gradient, given)), "method", method.name, rule)
     rule = f"keeps {len(renewed)} vectors after a step, but declares memory={method.memory}"
     require(len(renewed) == method.memory, "method", method.name, rule)
@@ -157,7 +157,9 @@ def _stepped(method: AnyMethod, gradient: Stack, memory: Stack) -> tuple[Stack, 
         part, kept = method.local_step(gradient[middle].clone(), tuple(memory[middle].clone()))
         pairs = zip((part, *kept), stepped, strict=True)
         alone = all(np.allclose(piece, whole[middle]) for piece, whole in pairs)
-    require(alone, "method", method.name, "step must treat each number of a gradient on its own")
+    require(
+        alone, "method", method.name, "local_step must treat each number of a gradient on its own"
+    )
     return stepped
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -42,7 +41,6 @@ def check_fit(model: FlatModel, task: Task, classes: int) -> None:
     is the number of classes among the targets, or 0.
     """
     name = type(model.module).__name__
-    require(bool(model.trained), "model", name, "has no parameter that is trained (requires_grad)")
     features, labels = task.batch(0, 0, model.vector.dtype)
     output = _check_inputs(model, features, "a batch of inputs")
     if classes:
@@ -67,7 +65,8 @@ def _check_single(model: FlatModel, task: Task) -> None:
     features, _ = task.batch(0, 0, model.vector.dtype)
     try:
         with model.unchanged(), torch.no_grad(), model.drawing():
-            model.module.train()(features[:1])
+            model.module.train()
+            model.outputs(features[:1])
     except Exception as error:
         rule = f"cannot train on a batch of one sample, which a client has: {format_error(error)}"
         advice = "; choose another batch_size, or batch_order=continuous"
@@ -79,21 +78,23 @@ def _check_inputs(model: FlatModel, features: Tensor, what: str) -> Tensor:
     name = type(model.module).__name__
     try:
         with model.unchanged(), torch.no_grad():
-            output = model.module.eval()(features[:2].clone())
+            model.module.eval()
+            output = model.outputs(features[:2].clone())
     except Exception as error:
         rule = f"cannot take {what} of shape {tuple(features.shape[1:])}: {format_error(error)}"
         raise BadInput("model", name, rule) from error
     rule = f"gives {type(output).__name__}, need one tensor with an output for each sample"
     fits = isinstance(output, Tensor) and output.shape[:1] == features[:2].shape[:1]
     require(fits, "model", name, rule)
-    return cast(Tensor, output)
+    return output
 
 
 def _check_loss(model: FlatModel, loss: Loss, features: Tensor, targets: Tensor) -> None:
     """Refuse a loss that raises, that is not one number, or that has no gradient."""
     name = getattr(loss, "__name__", type(loss).__name__)
     with torch.enable_grad(), model.unchanged():
-        output = model.module.eval()(features.clone())
+        model.module.eval()
+        output = model.outputs(features.clone())
         given, wanted = tuple(output.shape[1:]), tuple(targets.shape[1:])
         shapes = f"outputs of shape {given} and targets of shape {wanted}"
         column = {given, wanted} == {(1,), ()} and targets.is_floating_point()

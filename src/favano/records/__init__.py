@@ -11,6 +11,7 @@ from favano.records.folder import write_together as write_together
 from favano.records.history import BoundRow as BoundRow
 from favano.records.history import History as History
 from favano.records.history import Row as Row
+from favano.records.history import best_row as best_row
 from favano.records.history import bounds_from_csv as bounds_from_csv
 from favano.records.history import bounds_to_csv as bounds_to_csv
 from favano.records.history import diverged as diverged
@@ -24,12 +25,14 @@ from favano.records.ledger import CurvePoint as CurvePoint
 from favano.records.ledger import Ending as Ending
 from favano.records.ledger import Entry as Entry
 from favano.records.ledger import Rates as Rates
+from favano.records.ledger import best_first as best_first
 from favano.records.ledger import complexities_from_csv as complexities_from_csv
 from favano.records.ledger import complexities_to_csv as complexities_to_csv
 from favano.records.ledger import curves_from_csv as curves_from_csv
 from favano.records.ledger import curves_to_csv as curves_to_csv
 from favano.records.ledger import entries_from_csv as entries_from_csv
 from favano.records.ledger import entries_to_csv as entries_to_csv
+from favano.records.ledger import on_edge as on_edge
 from favano.records.ledger import rates_tried as rates_tried
 from favano.records.ledger import read_ledger as read_ledger
 from favano.records.metric import ACCURACY as ACCURACY
@@ -39,6 +42,9 @@ from favano.records.metric import Best as Best
 from favano.records.metric import MetricRecord as MetricRecord
 from favano.records.metric import leading as leading
 from favano.records.metric import undescribed as undescribed
+from favano.records.participation import OUTCOMES as OUTCOMES
+from favano.records.participation import AvailabilityChart as AvailabilityChart
+from favano.records.participation import JobChart as JobChart
 from favano.records.participation import Participation as Participation
 from favano.records.participation import participation_from_json as participation_from_json
 from favano.records.participation import participation_to_json as participation_to_json

@@ -53,7 +53,7 @@ def link(before: str, row: Row) -> str:
     It is made of the numbers in the row, with their names; as in JSON, null stands for all numbers
     that are not finite.
     """
-    cells = {name: row.cell(name) for name in columns(row.metrics) if name != "digest"}
+    cells = {name: row.cell(name) for name in columns(row) if name != "digest"}
     return short_digest(to_json([before, cells]).encode())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import field, fields, is_dataclass
-from typing import Annotated, TypeAlias, TypeVar
+from functools import cache
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
@@ -37,7 +38,13 @@ def to_json(document: object, *, indent: int | None = None) -> str:
 
 def from_json(kind: type[Document], text: str | bytes) -> Document:
     """A dataclass from JSON text, or a `ValueError`. Unknown keys are ignored."""
-    return TypeAdapter(kind).validate_json(text)
+    adapter: TypeAdapter[Document] = _adapter(cast(Hashable, kind))
+    return adapter.validate_json(text)
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(cast(Any, kind))
 
 
 def finite(document: object) -> object:

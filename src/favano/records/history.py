@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from favano.records.document import Whole
-from favano.records.metric import ACCURACY, LOSS
+from favano.records.metric import ACCURACY, LOSS, MetricRecord
 from favano.records.table import from_csv, to_csv, write_csv
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Row(NamedTuple):
     variance: float  # sum_i ||w_i - w||^2 over the models the clients started from
     potential: float  # ||w - mu||^2 + sum_i ||w_i - mu||^2
     contributed_steps: Whole  # local steps used by updates
+    energy: float | None = None  # joules of all clients; None: it is not counted
     model_digest: str = ""  # of the server model; empty in files of earlier versions
     digest: str = ""  # chained: of this row and all rows of the seed before it
 
@@ -50,18 +52,25 @@ class Row(NamedTuple):
 
 
 _DIGESTS = ("model_digest", "digest")
+_SOMETIMES = ("energy", *_DIGESTS)
 
 
-def columns(metrics: Iterable[str], *, digests: bool = True) -> list[str]:
-    """Names of the columns of a history: the fields of a row, with one column for each metric."""
-    place = Row._fields.index("metrics")
-    names = [*Row._fields[:place], *metrics, *Row._fields[place + 1 :]]
-    return names if digests else names[: -len(_DIGESTS)]
+def columns(row: Row) -> list[str]:
+    """The columns of a row, digests included."""
+    return _columns(row.metrics, [] if row.energy is None else ["energy"], _DIGESTS)
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
     """The columns of these rows; histories of earlier versions have no digests."""
-    return columns(metric_names(rows), digests=any(row.digest for row in rows))
+    energy = ["energy"] if any(row.energy is not None for row in rows) else []
+    return _columns(metric_names(rows), energy, _DIGESTS if any(row.digest for row in rows) else ())
+
+
+def _columns(metrics: Iterable[str], *some: Iterable[str]) -> list[str]:
+    """The fields of a row, with one column for each metric, and some of those not always there."""
+    names = [name for name in Row._fields if name not in _SOMETIMES]
+    place = names.index("metrics")
+    return [*names[:place], *metrics, *names[place + 1 :], *chain.from_iterable(some)]
 
 
 def metric_names(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -92,6 +101,16 @@ def up_to(rows: Iterable[Row], horizon: float) -> list[Row]:
     return [row for row in rows if row.time <= horizon]
 
 
+def best_row(rows: Iterable[Row], metric: MetricRecord, horizon: float | None) -> Row | None:
+    """The first row with the best value up to the horizon; None if none is finite."""
+    best: Row | None = None
+    for row in rows if horizon is None else up_to(rows, horizon):
+        value = row.value(metric.name)
+        if isfinite(value) and (best is None or metric.better(value, best.value(metric.name))):
+            best = row
+    return best
+
+
 def history_to_csv(rows: Sequence[Row]) -> str:
     """The text of `history.csv`."""
     header = columns_of(rows)
@@ -100,7 +119,7 @@ def history_to_csv(rows: Sequence[Row]) -> str:
 
 def history_from_csv(text: str) -> list[Row]:
     """The inverse of `history_to_csv`; columns that are not fields of a row are metrics."""
-    return from_csv(Row, text, others="metrics", later=_DIGESTS)
+    return from_csv(Row, text, others="metrics", later=_SOMETIMES)
 
 
 class History(dict[str, list[object]]):

@@ -7,13 +7,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from favano.records.folder import read_file
+from favano.records.metric import Best
 from favano.records.table import from_csv, to_csv
 
 RUNS: Final = "runs"
@@ -24,6 +25,7 @@ LEDGERS: Final = (RUNS, READINGS, TUNING, TUNED)
 TO_THE_END: Final = ", to the end"  # of the reading: a pair of rates that was tried once more
 
 Ending: TypeAlias = Literal["complete", "diverged", "missing"]
+_Pair: TypeAlias = tuple[float | None, float | None]  # client and server rate
 
 
 class Entry(NamedTuple):
@@ -61,7 +63,7 @@ class Entry(NamedTuple):
     digest: str = ""  # of the specification; names the folder of the run
 
 
-_Reached: TypeAlias = tuple[list[float], list[float]]  # by each seed, at first and in the end
+K = TypeVar("K")
 
 
 class Rates(NamedTuple):
@@ -78,24 +80,44 @@ def rates_tried(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Rates]]:
     Pairs that were tried to the end go before the others, with what they reached there. A run that
     diverged or is missing counts as accuracy 0.
     """
-    tried: dict[tuple[str, str], dict[tuple[float | None, float | None], _Reached]] = {}
+    tried: dict[tuple[str, str], list[tuple[_Pair, int, float]]] = {}
     for entry in entries:
-        cell = tried.setdefault((entry.algorithm, entry.column), {})
-        reached = entry.accuracy if entry.status == "complete" else None
+        reached = (entry.accuracy if entry.status == "complete" else None) or 0.0
         rates = entry.learning_rate, entry.server_learning_rate
-        in_the_end = entry.reading.endswith(TO_THE_END)
-        cell.setdefault(rates, ([], []))[in_the_end].append(reached or 0.0)
-    return {key: _best_first(cell) for key, cell in tried.items()}
+        rung = int(entry.reading.endswith(TO_THE_END))
+        tried.setdefault((entry.algorithm, entry.column), []).append((rates, rung, reached))
+    return {
+        cell: [Rates(*rates, mean) for rates, mean in best_first(values)]
+        for cell, values in tried.items()
+    }
 
 
-def _best_first(cell: Mapping[tuple[float | None, float | None], _Reached]) -> list[Rates]:
-    ranked = sorted(cell.items(), key=lambda pair: (not pair[1][1], -fmean(_last(pair[1]))))
-    return [Rates(*rates, fmean(_last(reached))) for rates, reached in ranked]
+def best_first(tried: Iterable[tuple[K, int, float]], best: Best = "high") -> list[tuple[K, float]]:
+    """What was tried, the best first, with the mean over seeds of its last rung.
+
+    Each is given with a rung and the value that a seed reached there. What got further goes before
+    the others, whatever it reached.
+
+    >>> best_first([("a", 0, 0.9), ("b", 0, 0.8), ("c", 0, 0.7), ("b", 1, 0.5), ("c", 1, 0.6)])
+    [('c', 0.6), ('b', 0.5), ('a', 0.9)]
+    """
+    reached: dict[K, dict[int, list[float]]] = {}
+    for key, rung, value in tried:
+        reached.setdefault(key, {}).setdefault(rung, []).append(value)
+    last = [(key, max(rungs), fmean(rungs[max(rungs)])) for key, rungs in reached.items()]
+    sign = -1 if best == "high" else 1
+    last.sort(key=lambda item: (-item[1], sign * item[2]))
+    return [(key, mean) for key, _, mean in last]
 
 
-def _last(reached: _Reached) -> list[float]:
-    first, in_the_end = reached
-    return in_the_end or first
+def on_edge(values: Iterable[float | None], chosen: float | None) -> bool:
+    """Whether a value is the smallest or largest of several: a better one may lie beyond.
+
+    >>> on_edge([0.1, 0.2, 0.3], 0.3), on_edge([0.1, 0.2, 0.3], 0.2), on_edge([0.1], 0.1)
+    (True, False, False)
+    """
+    known = sorted({value for value in values if value is not None})
+    return len(known) > 1 and chosen in (known[0], known[-1])
 
 
 entries_to_csv = partial(to_csv, Entry)

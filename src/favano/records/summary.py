@@ -46,6 +46,7 @@ class RunRecord:
     local_steps: int
     bits_up: int
     bits_down: int
+    energy: float | None = omitted(None)  # joules of all clients; None: it is not counted
     wall_seconds: Number = nan  # from the first to the last update
     mean_model: Mapping[str, Number] = spread(MEAN_MODEL)  # its metrics and its loss
     refused_updates: int = 0  # because of NaN or infinity
@@ -86,13 +87,17 @@ def run_record(algorithm: str, row: Row, status: Status) -> RunRecord:
         local_steps=row.local_steps,
         bits_up=row.bits_up,
         bits_down=row.bits_down,
+        energy=row.energy,
         mean_model=dict.fromkeys([*row.metrics, LOSS.name], nan),
     )
 
 
 @dataclass(frozen=True)
 class SpeedShare:
-    """The share in the server model of all clients of one speed; all shares sum to one."""
+    """The share in the server model of all clients of one speed; all shares sum to one.
+
+    Also that of all clients that are there as often.
+    """
 
     name: str
     clients: int
@@ -109,11 +114,15 @@ class AuditRecord:
     seed: int
     verdict: str  # one sentence
     confidence: float  # level of the intervals
-    fair: float  # 1/n, the target of every weight
+    fair: float  # 1/n, the target of every weight, or their mean
     speeds: tuple[SpeedShare, ...]
     mean_step_time: tuple[Number, ...]  # simulated, in units of time
     weight: tuple[Number, ...]  # effective weight in the final server model
     left_out: tuple[str, ...] = ()  # parts of the run that the audit leaves out
+    # By how often clients are there; empty: they always are.
+    availability: tuple[SpeedShare, ...] = omitted(())
+    sizes: tuple[SpeedShare, ...] = omitted(())  # where samples count: halves by samples
+    fair_weight: tuple[Number, ...] = omitted(())  # and each client's target, its share of them
 
 
 @dataclass(frozen=True)

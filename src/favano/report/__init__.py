@@ -6,4 +6,6 @@ from favano.report.findings import title_of as title_of
 from favano.report.page import write_page as write_page
 from favano.report.settings import by_setting as by_setting
 from favano.report.table import paired as paired
+from favano.report.targets import target_of as target_of
 from favano.report.terminal import final_table as final_table
+from favano.report.terminal import target_table as target_table

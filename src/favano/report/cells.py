@@ -15,6 +15,7 @@ _COUNTS = {
     "server_steps": "server steps",
     "local_steps": "local steps",
     "gigabits": "gigabits sent",
+    "energy": "energy, joules",
     "seeds": "seeds",
 }
 
@@ -30,7 +31,11 @@ def columns(results: Sequence[ReportedResult]) -> dict[str, str]:
         unit = gap_unit(against.leading)
         words = f"against {against.title}"
         difference = [("difference", f"{words}, {unit}" if unit else words)]
-    return {**dict([first, *difference, *others]), **_COUNTS}
+    energy = any(run.energy is not None for result in results for run in result.final_runs)
+    return {
+        **dict([first, *difference, *others]),
+        **{key: text for key, text in _COUNTS.items() if energy or key != "energy"},
+    }
 
 
 def cells(result: ReportedResult, against: ReportedResult | None) -> dict[str, str]:
@@ -46,12 +51,14 @@ def cells(result: ReportedResult, against: ReportedResult | None) -> dict[str, s
         return words
     for name, metric in metrics.items():
         words[name] = with_spread(metric, over(run.value(name) for run in runs))
+    energy = [run.energy for run in runs if run.energy is not None]
     gigabits = over((run.bits_up + run.bits_down) / 1e9 for run in runs)
     return words | {
         LOSS.name: _loss(over(run.loss for run in runs), leads=result.leading == LOSS),
         "server_steps": fixed(over(run.server_steps for run in runs).mean, 0),
         "local_steps": fixed(over(run.local_steps for run in runs).mean, 0),
         "gigabits": significant(gigabits.mean),
+        "energy": significant(over(energy).mean) if len(energy) == len(runs) else DASH,
     }
 
 

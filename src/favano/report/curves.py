@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +19,14 @@ AXES: Mapping[str, Callable[[Row], float]] = {
     "server_steps": lambda row: row.server_step,
     "local_steps": lambda row: row.local_steps,
     "bits": lambda row: row.bits_up + row.bits_down,
+    "energy": lambda row: math.nan if row.energy is None else row.energy,
 }
+
+
+def has_energy(result: ReportedResult) -> bool:
+    """Whether the energy that clients need is counted in all rows, so that it can be an axis."""
+    rows = result.rows_to_horizon
+    return len(rows) > 0 and all(row.energy is not None for row in rows)
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class Curve:
     """One result along its I evaluations. Values on both axes are means over seeds."""
 
     seeds: Sequence[int]  # (I,) number of seeds averaged at each point
-    along: Mapping[str, Floats]  # by axis, of AXES: (I,)
+    along: Mapping[str, Floats]  # by axis, of AXES, energy where it is counted: (I,)
     bands: Mapping[str, Band]  # by measure
 
 
@@ -98,7 +106,11 @@ def curve(result: ReportedResult) -> Curve:
     ]
     return Curve(
         seeds=[len(column) for column in columns],
-        along={axis: _means(columns, value) for axis, value in AXES.items()},
+        along={
+            axis: _means(columns, value)
+            for axis, value in AXES.items()
+            if axis != "energy" or has_energy(result)
+        },
         bands={
             key: _band(columns, measure.value, positive=measure.kind == "logarithmic")
             for key, measure in measures(result.metrics).items()

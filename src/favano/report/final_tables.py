@@ -10,15 +10,24 @@ from favano.report.fragments import name, table
 from favano.report.palette import Look
 from favano.report.settings import ReportSetting
 from favano.report.table import reference
+from favano.report.targets import TARGET_COLUMNS, target_cells, target_of
 from favano.report.wording import DASH
 
 _FIT = 6  # settings that fit on a screen
 _COLUMNS = 8  # the same for columns of final numbers
 
 
-def final_tables(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
-    """The final numbers of every result, with differences against the first method."""
-    return "".join(_final(index, setting, looks) for index, setting in enumerate(settings))
+def final_tables(
+    settings: Sequence[ReportSetting], looks: Mapping[str, Look], target: float | None = None
+) -> str:
+    """The final numbers of every result, with differences against the first method.
+
+    Below them is what each result spent until it reached the target.
+    """
+    return "".join(
+        _final(index, setting, looks) + _to_target(index, setting, looks, target)
+        for index, setting in enumerate(settings)
+    )
 
 
 def _final(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str:
@@ -30,6 +39,22 @@ def _final(index: int, setting: ReportSetting, looks: Mapping[str, Look]) -> str
     caption, unseen = setting.title or "Final numbers of each method", not setting.title
     made = table(caption, "method", headings, rows, setting=index, unseen=unseen)
     return _scrolled(made, caption) if len(headings) > _COLUMNS else made
+
+
+def _to_target(
+    index: int, setting: ReportSetting, looks: Mapping[str, Look], given: float | None
+) -> str:
+    """Time, steps and bits to the target; nothing for one method without a given target."""
+    target = target_of(setting.results, given)
+    if target is None or (given is None and len(setting.results) < 2):
+        return ""
+    rows = []
+    for result in setting.results:
+        words = target_cells(result, target)
+        rows.append((name(result, looks[result.title]), [words[key] for key in TARGET_COLUMNS]))
+    place = f"{setting.title}: to" if setting.title else "To"
+    caption = f"{place} {target.words}"
+    return table(caption, "method", TARGET_COLUMNS, rows)
 
 
 def overview(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from favano.report.metric_words import amount, gap, level, stated
+from favano.report.metric_words import amount, gap, interval_words, level, stated
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import NOT_SET, setting
-from favano.report.table import comparable, finished, over
-from favano.report.wording import counted, listed, significant
+from favano.report.table import CONFIDENCE, FEWEST, comparable, finished, over, paired
+from favano.report.wording import counted, fixed, listed, significant
 
 _PLAIN = "plain SGD"
 _SYMBOLS = (
@@ -18,6 +18,8 @@ _SYMBOLS = (
     ("local_steps", "K", "local steps at most"),
     ("local_epochs", "E", "local epochs at most"),
 )
+_TOO_FEW = "too few seeds to say how sure"
+_ALIKE, _WHOLE = 0.05, 10  # costs that are as good as equal, and those without decimals
 _NAMED = 6  # methods named in a title, at most
 
 
@@ -80,7 +82,8 @@ def sentence(results: Sequence[ReportedResult]) -> str:
 
     Only complete results are ranked, by the mean of the leading metric over the seeds they share.
     The first FAVANO is compared with the best other result; without FAVANO, the best result with
-    the second.
+    the second. How sure the difference is says its t interval over seeds, from five seeds on. The
+    cost is what the first of the two spent until the horizon, beside the other.
     """
     ranked = [result for result in results if _flaw(result) is None]
     left_out = _left_out(results, bool(ranked))
@@ -99,6 +102,7 @@ def sentence(results: Sequence[ReportedResult]) -> str:
         return f"{after} {reached} ({counted(len(subject.final_runs), 'seed')}).{left_out}"
     rival = next(result for result in order if result is not subject)
     mine, theirs = scores[subject.name], scores[rival.name]
+    cost = _cost(subject, rival, common)
     side = f"{gap(metric, mine - theirs)} {'above' if mine > theirs else 'below'}"
     evidence = _evidence(subject, rival, common, mine - theirs)
     if level(metric, mine, theirs):
@@ -110,9 +114,9 @@ def sentence(results: Sequence[ReportedResult]) -> str:
     else:
         best = f"{rival.title} reaches {stated(metric, theirs)}"
         best += f", the {metric.best}est {metric.name}" if len(ranked) > 2 else ""
-        own = f"{subject.title} {amount(metric, mine)}, {side}"
+        own = f"{subject.title} {amount(metric, mine)}, {side}{cost}"
         return f"{after} {best}; {own} ({evidence}).{left_out}"
-    return f"{after} {reached}, {verb} ({evidence}).{left_out}"
+    return f"{after} {reached}, {verb}{cost} ({evidence}).{left_out}"
 
 
 def _score(result: ReportedResult, common: set[int]) -> float:
@@ -138,12 +142,42 @@ def _evidence(
         return "means over different seeds"
     seeds = counted(len(common), "seed")
     if len(common) == 1:
-        return seeds
+        return f"{seeds}, {_TOO_FEW}"
     ours, theirs, name = finished(subject), finished(rival), subject.leading.name
     gaps = [ours[seed].value(name) - theirs[seed].value(name) for seed in common]
-    if difference < 0:
-        return f"{seeds}, lower in {sum(gap < 0 for gap in gaps)} of {len(common)}"
-    return f"{seeds}, higher in {sum(gap > 0 for gap in gaps)} of {len(common)}"
+    lower, pair = difference < 0, paired(subject, rival)
+    same = sum(gap < 0 if lower else gap > 0 for gap in gaps)
+    words = f"{seeds}, {'lower' if lower else 'higher'} in {same} of {len(common)}"
+    ends = None if pair is None else pair.interval
+    if pair is None or ends is None:
+        return f"{words}, {_TOO_FEW}" if len(common) < FEWEST else words
+    words += f"; {CONFIDENCE:.0%} interval of the difference".replace("%", " %")
+    words += f" {interval_words(subject.leading, pair)}"
+    return words if ends[0] > 0 or ends[1] < 0 else f"{words}, which includes 0"
+
+
+def _cost(subject: ReportedResult, rival: ReportedResult, common: set[int]) -> str:
+    """Local steps and bits until the horizon as multiples of the rival's, over common seeds."""
+    mine, theirs = finished(subject), finished(rival)
+    ours, others = ([runs[seed] for seed in common] for runs in (mine, theirs))
+    spent = {
+        "local steps": [sum(run.local_steps for run in runs) for runs in (ours, others)],
+        "bits": [sum(run.bits_up + run.bits_down for run in runs) for runs in (ours, others)],
+    }
+    ratios = {what: own / other for what, (own, other) in spent.items() if own and other}
+    alike = [what for what, ratio in ratios.items() if abs(ratio - 1) < _ALIKE]
+    words = [_times(what, ratio) for what, ratio in ratios.items() if what not in alike]
+    words += [f"as many {listed(alike)}"] if alike else []
+    return f", with {listed(words)}" if words else ""
+
+
+def _times(what: str, ratio: float) -> str:
+    """A multiple in words.
+
+    >>> _times("bits", 16.2), _times("bits", 1.53), _times("bits", 0.124)
+    ('16 times the bits', '1.5 times the bits', '0.12 times the bits')
+    """
+    return f"{fixed(ratio, 0) if ratio >= _WHOLE else f'{ratio:.2g}'} times the {what}"
 
 
 def _flaw(result: ReportedResult) -> str | None:

@@ -84,6 +84,21 @@ def signed_with_spread(metric: MetricRecord, spread: ValueSpread) -> str:
     return f"{sign}{significant(spread.mean)} ± {_deviation(metric, spread)}"
 
 
+def interval_words(metric: MetricRecord, spread: ValueSpread) -> str:
+    """The interval of a difference; empty with too few seeds.
+
+    >>> interval_words(ACCURACY, ValueSpread(0.01, 0.005, 5))
+    '+0.4 to +1.6 points'
+    """
+    if (ends := spread.interval) is None:
+        return ""
+    if metric.unit == _PERCENT:
+        words = [signed(100 * end) for end in ends]
+    else:
+        words = [f"{'+' if end > 0 else ''}{significant(end)}" for end in ends]
+    return f"{' to '.join(words)} {gap_unit(metric)}".rstrip()
+
+
 def level(metric: MetricRecord, value: float, other: float) -> bool:
     """Whether two values cannot be told apart as they are printed."""
     if metric.unit == _PERCENT:

@@ -15,7 +15,8 @@ from favano.errors import BadInput, require
 from favano.records.folder import replace_together
 from favano.report.caveats import caveats, digest_sentences
 from favano.report.client_scores import CLIENT_SCORES_LINK, client_scores
-from favano.report.curves import Measure, measures
+from favano.report.client_times import CLIENT_TIMES_LINK, client_times
+from favano.report.curves import Measure, has_energy, measures
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
@@ -27,21 +28,30 @@ from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
-_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "page.js")
+_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "times.js", "page.js")
+_ENERGY_AXIS = (
+    '<label><input type="radio" name="axis" value="energy" autocomplete="off">'
+    "<span>energy</span></label>\n"
+)
 DIGESTS_AGREE = "The digests of all rows agree; favano verify repeats the runs."
 
 
-def write_page(results: Sequence[ReportedResult], path: Path, title: str) -> None:
-    """Write the page, completely or not at all; the first result is the reference."""
+def write_page(
+    results: Sequence[ReportedResult], path: Path, title: str, *, target: float | None = None
+) -> None:
+    """Write the page, completely or not at all; the first result is the reference.
+
+    Its table of time, steps and bits is about the target, or 90 % of the best final value.
+    """
     require(len(results) > 0, "results", "", "need at least one result")
-    text = render(results, title)
+    text = render(results, title, target)
     try:
         replace_together(path.parent, {path.name: text})
     except OSError as error:
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
 
 
-def render(results: Sequence[ReportedResult], title: str) -> str:
+def render(results: Sequence[ReportedResult], title: str, target: float | None = None) -> str:
     """The page as text."""
     settings = by_setting(results)
     looks = methods(settings)
@@ -62,7 +72,7 @@ def render(results: Sequence[ReportedResult], title: str) -> str:
         caveats=_caveats(settings, looks),
         partial=_partial(everything),
         overview=overview(settings, looks),
-        final=final_tables(settings, looks),
+        final=final_tables(settings, looks, target),
         references=_options(references),
         compare=_useful(len(references) > 1),
         legend=_legend(everything, looks),
@@ -74,6 +84,9 @@ def render(results: Sequence[ReportedResult], title: str) -> str:
         served_link=CLIENT_SCORES_LINK
         if any(result.client_scores for result in everything)
         else "",
+        times=(times := client_times(settings)),
+        times_link=CLIENT_TIMES_LINK if times else "",
+        energy_axis=_ENERGY_AXIS if any(map(has_energy, everything)) else "",
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),

@@ -8,7 +8,7 @@ from math import isfinite
 from statistics import fmean, stdev
 from typing import TypeAlias
 
-from favano.records import Entry, rates_tried
+from favano.records import Entry, on_edge, rates_tried
 from favano.report.sheet import Sheet
 from favano.report.wording import MINUS, fixed, signed, significant
 
@@ -193,7 +193,7 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
                 row.append("partial search" if pairs else MISSING)
                 continue
             top = pairs[0]
-            edge = any(_on_edge([pair[rate] for pair in pairs], top[rate]) for rate in (0, 1))
+            edge = any(on_edge([pair[rate] for pair in pairs], top[rate]) for rate in (0, 1))
             row.append(f"{top.client:.4g} / {top.server:.4g}{' (edge)' if edge else ''}")
         rows.append(row)
     seeds = sorted({entry.seed for entry in tried})
@@ -204,11 +204,6 @@ def chosen_rates(tried: Sequence[Entry], names: Names, columns: Names) -> Sheet:
         f"held-out training samples, {which}; (edge): of its grid."
     )
     return Sheet("Tuned rates", ["method", *columns.values()], rows, note)
-
-
-def _on_edge(values: Sequence[float | None], chosen: float | None) -> bool:
-    known = sorted({value for value in values if value is not None})
-    return len(known) > 1 and chosen in (known[0], known[-1])
 
 
 def cost_sentence(entries: Sequence[Entry]) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from favano.records import finite
 from favano.report.client_scores import points
+from favano.report.client_times import shows_availability
 from favano.report.curves import Measure, curve, measures
 from favano.report.final_tables import differences
 from favano.report.metric_words import gap_unit, heading
@@ -42,7 +44,10 @@ def payload(
                 "unit": gap_unit(setting.results[0].leading),
                 "leading": _leading(setting.results[0]),
                 "differences": differences(setting),
-                "results": [_result(each, numbers[each.title]) for each in setting.results],
+                "results": [
+                    _result(each, numbers[each.title], there=shows_availability(setting, place))
+                    for place, each in enumerate(setting.results)
+                ],
             }
             for setting in settings
         ],
@@ -59,8 +64,11 @@ def _leading(result: ReportedResult) -> dict[str, str]:
     return {"name": heading(metric), "kind": measures([metric])[metric.name].kind}
 
 
-def _result(result: ReportedResult, number: int) -> dict[str, object]:
-    drawn = curve(result)
+def _result(result: ReportedResult, number: int, *, there: bool) -> dict[str, object]:
+    """One result; the availability of its clients only where it is drawn."""
+    drawn, record = curve(result), result.participation
+    if record is not None and not there:
+        record = replace(record, availability=None)
     return {
         "method": number,
         "seeds": list(drawn.seeds),
@@ -69,7 +77,7 @@ def _result(result: ReportedResult, number: int) -> dict[str, object]:
             measure: {name: _points(values) for name, values in vars(band).items()}
             for measure, band in drawn.bands.items()
         },
-        "participation": result.participation,
+        "participation": record,
         "served": points(result),
     }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from favano.records import Participation
+from favano.records.participation import Speed
 from favano.report.fragments import heading, name, table
 from favano.report.palette import Look
 from favano.report.reported_result import ReportedResult
@@ -54,22 +55,36 @@ def _table(setting: ReportSetting, looks: Mapping[str, Look]) -> str:
         "contacts": "contacts, %",
         "steps": "local steps, %",
         "weight": "effective weight, %",
-        "ratio": "weight of one client, 1/n",
+        "ratio": "weight over fair weight",
     }
-    rows = [("fair", _cells(pairs[0][1], fair=True))]
-    rows += [(name(each, looks[each.title]), _cells(known, fair=False)) for each, known in pairs]
+    rows = [(what, cells) for what, cells in _fair(record for _, record in pairs).items()]
+    rows += [(name(each, looks[each.title]), _cells(known)) for each, known in pairs]
     counts = " / ".join(f"{speed.clients:,}" for speed in speeds)
     return table(f"Shares of the {names} clients, {counts} of them", "method", headings, rows)
 
 
-def _cells(record: Participation, *, fair: bool) -> list[str]:
+def _fair(records: Iterable[Participation]) -> dict[str, list[str]]:
+    """What is fair: the same for each client, or for each sample."""
+    rows = {}
+    for record in records:
+        by_samples = record.speeds[0].fair is not None
+        fair = [_fair_share(record, speed) for speed in record.speeds]
+        alike = " / ".join(percent(speed.clients / record.clients) for speed in record.speeds)
+        due, ones = " / ".join(map(percent, fair)), " / ".join("1.00" for _ in fair)
+        cells = [alike, alike, due, ones]
+        rows["fair, by samples" if by_samples else "fair"] = cells
+    return rows
+
+
+def _fair_share(record: Participation, speed: Speed) -> float:
+    return speed.clients / record.clients if speed.fair is None else speed.fair
+
+
+def _cells(record: Participation) -> list[str]:
     speeds = record.speeds
     contacts = max(1, sum(speed.contacts for speed in speeds))
     steps = max(1, sum(speed.steps for speed in speeds))
-    if fair:
-        shares = " / ".join(percent(speed.clients / record.clients) for speed in speeds)
-        return [shares, shares, shares, " / ".join("1.00" for _ in speeds)]
-    ratios = [speed.weight * record.clients / max(1, speed.clients) for speed in speeds]
+    ratios = [speed.weight / (_fair_share(record, speed) or 1.0) for speed in speeds]
     if not _has_weights(record):
         weight, ratio = DASH, DASH
     else:
@@ -105,7 +120,7 @@ def _in_short(result: ReportedResult, record: Participation, kind: str) -> str:
     if result.audit:
         return result.audit.verdict
     first = record.speeds[0]
-    fair = percent(first.clients / record.clients)
+    fair = percent(_fair_share(record, first))
     return f"{first.name} clients carry {percent(first.weight)} % of the weight, fair is {fair} %"
 
 

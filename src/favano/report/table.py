@@ -12,6 +12,9 @@ from favano.records import RunRecord
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import agree
 
+CONFIDENCE = 0.95
+FEWEST = 5  # seeds that an interval is made of
+
 
 @dataclass(frozen=True)
 class ValueSpread:
@@ -20,6 +23,24 @@ class ValueSpread:
     mean: float
     deviation: float
     count: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The t interval of the mean over all seeds; None with too few of them to say.
+
+        mean -+ t deviation / sqrt(count), with count - 1 degrees of freedom.
+
+        >>> low, high = ValueSpread(1.0, 0.5, 5).interval
+        >>> round(low, 3), round(high, 3), ValueSpread(1.0, 0.5, 4).interval
+        (0.379, 1.621, None)
+        """
+        if self.count < FEWEST or not math.isfinite(self.deviation):
+            return None
+        from scipy.special import stdtrit  # it takes longer to load than all the rest
+
+        quantile = float(stdtrit(self.count - 1, (1 + CONFIDENCE) / 2))
+        margin = quantile * self.deviation / math.sqrt(self.count)
+        return self.mean - margin, self.mean + margin
 
 
 def over(values: Iterable[float]) -> ValueSpread:

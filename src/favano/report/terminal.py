@@ -11,6 +11,7 @@ from favano.report.cells import cells, columns
 from favano.report.findings import optimisers
 from favano.report.reported_result import ReportedResult
 from favano.report.table import reference
+from favano.report.targets import TARGET_COLUMNS, Target, target_cells
 from favano.report.wording import listed
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _HEADING = 9  # characters per line of a heading
 _NAMES = (40, 24, 16, 10)  # characters per line of a name, tried from the largest on
 _CAPTION = "mean ± standard deviation over seeds, at the horizon"
 _PAIRED = "; (paired seeds)"
+_TO_TARGET = "means over the seeds that reach it, at their first evaluation that does"
 
 
 def final_table(results: Sequence[ReportedResult], title: str = "", *, width: int = 80) -> Table:
@@ -60,12 +62,37 @@ def final_table(results: Sequence[ReportedResult], title: str = "", *, width: in
     return table
 
 
+def target_table(results: Sequence[ReportedResult], target: Target) -> Table:
+    """Time, steps and bits until each result reaches a target."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        title=Text(f"To {target.words}", style="bold"),
+        title_justify="left",
+        padding=(0, 0),
+        caption=Text(_TO_TARGET, style="table.caption"),
+        caption_justify="left",
+    )
+    table.add_column(_METHOD, overflow="fold")
+    for heading in TARGET_COLUMNS.values():
+        table.add_column(_lines(heading, _HEADING), justify="right")
+    for result in results:
+        words = target_cells(result, target)
+        table.add_row(Text(result.title), *(Text(words[key]) for key in TARGET_COLUMNS))
+    return table
+
+
 def _caption(results: Sequence[ReportedResult], spared: Sequence[str], *, paired: bool) -> str:
     trained = optimisers(results)
     left_out = f"; no room here for {listed(spared)}" if spared else ""
     tested = {result.summary.test_samples for result in results}
+    kind = "held-out training" if results[0].keys.get("holdout") else "test"
     scored = (
-        f", on {tested.pop():,} test samples" if len(tested) == 1 and None not in tested else ""
+        f", on {tested.pop():,} {kind} samples" if len(tested) == 1 and None not in tested else ""
     )
     below = f"\noptimiser: {trained}" if trained else ""
     return _CAPTION + scored + _PAIRED * paired + left_out + below
@@ -87,7 +114,10 @@ def _fitting(
         if _longest([_METHOD, *names]) + sum(widths.values()) <= width:
             break
     for key in _spared(results[0]):
-        if _longest([_METHOD, *names]) + sum(widths[column] for column in shown) > width:
+        if (
+            key in shown
+            and _longest([_METHOD, *names]) + sum(widths[column] for column in shown) > width
+        ):
             shown.remove(key)
     return names, shown
 
@@ -96,7 +126,7 @@ def _spared(result: ReportedResult) -> list[str]:
     """Columns to leave out, in this order: never the leading metric."""
     others = [metric.name for metric in reversed(result.metrics) if metric != result.leading]
     loss = [LOSS.name] if result.leading != LOSS else []
-    return ["gigabits", *loss, *others, "local_steps", "server_steps"]
+    return ["energy", "gigabits", *loss, *others, "local_steps", "server_steps"]
 
 
 def _name(result: ReportedResult) -> str:

@@ -107,6 +107,7 @@ def final_cells(end: RunRecord) -> dict[str, object]:
         "local_steps": end.local_steps,
         "bits_up": end.bits_up,
         "bits_down": end.bits_down,
+        **({} if end.energy is None else {"energy": end.energy}),
     }
 
 

@@ -96,6 +96,8 @@ def collect(paths: Sequence[Path]) -> list[Result]:
     for folder in folders:
         runs = run_folders(folder)
         results += _by_seed([read_result(run) for run in runs]) if runs else [read_result(folder)]
+    rule = "holds nothing but trials of a search, on held-out samples; see trials.csv"
+    require(bool(results), "results", paths[0], rule)
     seen: set[Path] = set()
     for result in results:
         assert result.folder is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import tomli_w
 
 from favano import __version__, records
-from favano.errors import NonFiniteUpdate, WriteFailed, one_line, require
+from favano.data import KNOWN_SHAPES
+from favano.errors import (
+    BadInput,
+    NonFiniteUpdate,
+    WriteFailed,
+    format_error,
+    one_line,
+    require,
+)
 from favano.methods import all_methods, our_methods
 from favano.records import (
     ACCURACY,
@@ -25,8 +33,10 @@ from favano.records import (
     RunRecord,
     Summary,
     as_path,
+    best_row,
     final_values,
     leading,
+    rows_by_seed,
     run_record,
     up_to,
 )
@@ -40,10 +50,13 @@ from favano.records.folder import (
     SUMMARY,
     folder_name,
 )
+from favano.report.comparison_table import ComparisonTable, latex_table
 from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
+from favano.report.table import comparable
+from favano.results.adapter_file import write_adapter
 from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
     check_comparison,
@@ -55,12 +68,13 @@ from favano.results.folder_check import (
 from favano.results.model_file import models_to_bytes, read_models
 from favano.specification.config import spec_tables, stored_keys
 from favano.specification.optimiser_words import describe_optimiser
-from favano.specification.presets import resolve
+from favano.specification.presets import OWN, resolve
 from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec
 from favano.user_classes import only_trusted
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Module
 
     from favano.training import TraceReport
 
@@ -100,6 +114,7 @@ class Result:
     steps_before: int = 0
     seconds_before: float = 0.0
     traced: TraceReport | None = None
+    _network: Callable[[int], Module] | None = None  # makes the network of a seed
     _spec: Spec | None = None  # None: made of the keys when it is asked for
     _states: dict[int, State] | None = None  # None: read when they are asked for
 
@@ -255,13 +270,62 @@ class Result:
 
     @property
     def models(self) -> dict[int, State]:
-        """The final network of each seed, as a state dictionary."""
+        """The network of each seed, final or the best (keep), without frozen parameters."""
         from favano.training import OF_LOSS
 
         return {
             seed: {name: tensor for name, tensor in state.items() if not name.startswith(OF_LOSS)}
             for seed, state in self.states.items()
         }
+
+    def kept_row(self, rows: Sequence[Row]) -> tuple[Row, str]:
+        """The row of a seed whose model is kept, the `best` or the `last` one."""
+        best = best_row(rows, self.leading, self.horizon) if self.keeps_best else None
+        return (rows[-1], "last") if best is None else (best, "best")
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether `models` are the best ones, chosen on held-out samples, not the last."""
+        return self.keys.get("keep") == "best"
+
+    @property
+    def kept(self) -> dict[int, Row]:
+        """The evaluation of each seed's model in `models`."""
+        return {seed: self.kept_row(rows)[0] for seed, rows in rows_by_seed(self.rows).items()}
+
+    def model(self, seed: int | None = None, *, network: Module | None = None) -> Module:
+        """The network of a seed, by default the first, with the weights of `models`.
+
+        It is a new object of the class that was trained. A result that was read from a folder knows
+        networks by their names; your own are given as `network`, which gets the weights and is
+        returned.
+        """
+        known = self.models
+        seed = min(known, default=0) if seed is None else seed
+        rule = f"need one of {', '.join(map(str, known))}" if known else "holds no models"
+        require(seed in known, "seed", seed, rule)
+        made = self._new_network(seed) if network is None else network
+        try:
+            made.load_state_dict(known[seed])
+        except RuntimeError as error:
+            rule = f"is not the network that was trained: {format_error(error)}"
+            raise BadInput("network", type(made).__name__, rule) from error
+        return made
+
+    def _new_network(self, seed: int) -> Module:
+        if self._network is not None:
+            return self._network(seed)
+        from torch.random import fork_rng
+
+        from favano.models.catalogue import build
+
+        name, shape = str(self.keys.get("model")), KNOWN_SHAPES.get(str(self.keys.get("dataset")))
+        rule = "was made with a network or data that its files do not hold; give network=..."
+        ours = name != OWN and shape is not None
+        require(ours, "results", self.folder, rule)
+        assert shape is not None
+        with fork_rng(devices=[]):
+            return build(name, input_shape=shape.inputs, classes=shape.classes)
 
     @property
     def losses(self) -> dict[int, State]:
@@ -322,9 +386,22 @@ class Result:
         _save({path: self})
         return path
 
-    def report(self, page: Path | str, title: str | None = None) -> Path:
-        """Write one self-contained HTML page."""
-        return Comparison([self]).report(page, title)
+    def save_adapter(self, path: Path | str, seed: int | None = None) -> Path:
+        """Write what was trained, without frozen parameters, as safetensors under its own names.
+
+        Of a seed, by default the only one. `favano.load_adapter(network, path)` reads it.
+        """
+        seed = min(self.models) if seed is None and len(self.models) == 1 else seed
+        known = ", ".join(map(str, self.models)) or "none, since no models are kept"
+        if seed not in self.models:
+            raise BadInput("seed", seed, f"need one of {known}")
+        return write_adapter(path, self.models[seed])
+
+    def report(
+        self, page: Path | str, title: str | None = None, *, target: float | None = None
+    ) -> Path:
+        """Write one self-contained HTML page; the target as in `Comparison.table`."""
+        return Comparison([self]).report(page, title, target=target)
 
     def __repr__(self) -> str:
         """One line, as notebooks show it."""
@@ -366,13 +443,34 @@ class Comparison:
         _save({path / folder_name(result.name): result for result in self.results})
         return path
 
-    def report(self, page: Path | str, title: str | None = None) -> Path:
-        """Write one self-contained HTML page."""
+    def report(
+        self, page: Path | str, title: str | None = None, *, target: float | None = None
+    ) -> Path:
+        """Write one self-contained HTML page; the target as in `table`."""
         from favano.report.page import write_page
 
         path, results = as_path("page", page), disambiguated(self.results)
-        write_page(results, path, title=title or title_of(results))
+        write_page(results, path, title=title or title_of(results), target=target)
         return path
+
+    def table(self, target: float | None = None) -> ComparisonTable:
+        """Final numbers, paired differences with intervals, and costs, as columns.
+
+        The target is a value of the leading metric, such as 0.8 for an accuracy; by default 90 % of
+        the best final value. The table says how much time, steps and bits each method took to it.
+        """
+        return ComparisonTable.of(self._of_one_setting(), target)
+
+    def to_latex(self, target: float | None = None) -> str:
+        """The same as a LaTeX `tabular`, in words and rounded, which needs booktabs."""
+        return latex_table(self._of_one_setting(), target)
+
+    def _of_one_setting(self) -> list[Result]:
+        results = disambiguated(self.results)
+        alike = bool(results) and comparable(results)
+        rule = "differ in data, fleet or horizon: need results of one setting in a table"
+        require(alike, "results", ", ".join(result.name for result in results), rule)
+        return results
 
     def __str__(self) -> str:
         """Methods with the mean of their leading metric at the horizon, as in tables."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from favano.data import is_natural
 from favano.errors import require
@@ -14,7 +15,15 @@ from favano.methods import AMethod, AnyMethod, as_method
 from favano.methods.context import K
 from favano.notices import console, notice
 from favano.options import options_of
-from favano.planning.comparison import label_variants, shared_keys
+from favano.planning.comparison import (
+    keys_with_readings,
+    label_variants,
+    left_without,
+    several_values,
+    shared_keys,
+    variants,
+)
+from favano.planning.fleet import needs_cost
 from favano.planning.planned import plan_seed
 from favano.policies import Policy
 from favano.policies.registry import as_policy
@@ -25,7 +34,9 @@ from favano.run.problem import Problem, as_problem
 from favano.specification.keys import Keys
 from favano.specification.parts import Fleet, ProblemPart
 from favano.specification.presets import OWN, Preset, resolve
-from favano.specification.spec import POLICY, Spec, make_spec, with_policy
+from favano.specification.readings import READING
+from favano.specification.spec import LABEL, POLICY, Spec, make_spec, with_fleet, with_policy
+from favano.timing import JobCost
 
 if TYPE_CHECKING:
     from favano.planning.plan import Plan
@@ -38,7 +49,7 @@ if TYPE_CHECKING:
 def simulate(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -51,12 +62,14 @@ def simulate(
     Args:
         method: a name, `file.py:Name`, or a method object such as `favano.FedBuff(buffer=10)`.
         problem: a data set's name, or `favano.Problem(...)`.
-        fleet: clients and their speeds; by default those of the paper for the data set.
+        fleet: clients and their speeds, or the name of a list of devices, as `phones`; by default
+            those of the paper for the data set.
         progress: True for a bar, or lines where none can be drawn; False for nothing; or an object
             that is called as the run goes on. By default a bar on a terminal and in a notebook.
         on_evaluate: is called after every evaluation with a mapping from `method` and the columns
-            of the history to their values; if it returns `favano.STOP`, the run of this method and
-            seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
+            of the history to their values, whose `model()` is the server model as a network; as
+            `favano.EarlyStopping(patience=5)`. If it returns `favano.STOP`, the run of this method
+            and seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
@@ -80,7 +93,7 @@ def simulate(
 def compare(
     methods: Sequence[AMethod] = ("favano", "fedavg", "quafl", "fedbuff"),
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
@@ -90,54 +103,95 @@ def compare(
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
 
-    Keys of the clock go to the methods that have them.
+    Keys of the clock go to the methods that have them. A number that lists several values, as in
+    `learning_rate=[0.1, 0.5]`, makes a variant of each method for each of them.
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    every = list(methods)
-    return _run(every, problem, fleet, keys, progress, on_evaluate, checkpoints, cluster)
+    rest = progress, on_evaluate, checkpoints, cluster
+    return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
 def plan(
     method: AMethod = "favano",
     problem: Problem | str = "digits",
-    fleet: Fleet | None = None,
+    fleet: Fleet | str | None = None,
     **keys: Unpack[Keys],
 ) -> Plan:
     """The schedule of the first seed without training; arguments as in `simulate`."""
     from favano.planning.plan import Plan
 
-    given, fleet, rest = _parts(problem, fleet, keys)
-    data = _own_data(given)
-    (spec,) = _specs([method], given, _counted(fleet, given, data), rest)
+    given, data, (spec,) = prepare([method], problem, fleet, keys)
     traits = None if data is None else data.traits
     if data is None and spec.counts_samples:
         traits = given.named_data.traits
-    return Plan(plan_seed(spec, spec.run.seed, traits))
+    return Plan(plan_seed(spec, spec.run.seed, traits, _cost(spec, given, data)))
+
+
+def _cost(spec: Spec, problem: Problem, data: OwnData | None) -> JobCost | None:
+    """What a job costs; PyTorch and the data are loaded only where times depend on it."""
+    if not needs_cost(spec):
+        return None
+    from favano.run.inputs import RunInputs
+    from favano.run.job_cost import job_cost
+
+    inputs = RunInputs.of(problem, data)
+    return job_cost(spec, inputs.samples("cpu"), inputs.network(spec))
+
+
+class Prepared(NamedTuple):
+    """What was asked for: problem, its data if they are the caller's own, and specifications."""
+
+    problem: Problem
+    data: OwnData | None
+    specs: list[Spec]
+
+
+def prepare(
+    methods: Sequence[AMethod],
+    problem: Problem | str,
+    fleet: Fleet | str | None,
+    keys: Mapping[str, object],
+    *,
+    holdout: int | None = None,
+    compared: bool = False,
+) -> Prepared:
+    """Complete specifications of these methods; with another number of held-out samples."""
+    given, clients, rest = _parts(problem, fleet, _read(keys, methods))
+    if holdout is not None:
+        given = replace(given, holdout=holdout)
+    data = _own_data(given)
+    counted = _counted(clients, given, data)
+    return Prepared(given, data, _specs(methods, given, counted, rest, compared=compared))
 
 
 def _run(
     methods: Sequence[AMethod],
     problem: Problem | str,
-    fleet: Fleet | None,
+    fleet: Fleet | str | None,
     keys: Mapping[str, object],
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
     cluster: str | None,
+    *,
+    compared: bool = False,
 ) -> Comparison:
-    given, fleet, keys = _parts(problem, fleet, keys)
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
-    data = _own_data(given)
-    specs = _specs(methods, given, _counted(fleet, given, data), keys)
+    given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
+    from favano.run.early_stopping import EarlyStopping
     from favano.run.inputs import RunInputs
     from favano.run.observer import ObserverFailed
+    from favano.run.samples import new_network
 
+    if isinstance(on_evaluate, EarlyStopping) and not specs[0].problem.holdout:
+        notice("early stopping looks at the test data; give holdout=N for held-out samples")
+    inputs = RunInputs.of(given, data)
     kept = None
     if checkpoints is not None:
         folder = as_path("checkpoints", checkpoints)
@@ -146,12 +200,13 @@ def _run(
     failed: Exception | None = None
     try:
         with place(cluster, on_evaluate) as there:
-            together = there.prepare(specs[0], RunInputs.of(given, data))
-            with _shown_progress(progress) as shown:
+            together = there.prepare(specs[0], inputs)
+            with shown_progress(progress) as shown:
                 results = together(specs, progress=shown, on_evaluate=on_evaluate, checkpoints=kept)
     except ObserverFailed as error:
         results, failed = error.results, error.error
-    comparison = Comparison(results)
+    network = partial(new_network, inputs.network(specs[0]))
+    comparison = Comparison([replace(result, _network=network) for result in results])
     alone = comparison.results[0] if len(comparison.results) == 1 else comparison
     if failed is not None:
         failed.result = alone  # type: ignore[attr-defined]
@@ -167,7 +222,7 @@ def _run(
 
 
 @contextmanager
-def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
+def shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
     """What shows how far the runs are."""
     from favano.run.progress import ProgressBar, Silence, draws_bars
 
@@ -185,11 +240,18 @@ def _shown_progress(asked: Progress | bool | None) -> Iterator[Progress]:
             yield bar
 
 
+def _read(keys: Mapping[str, object], methods: Sequence[AMethod]) -> dict[str, object]:
+    """The keys, with those of the readings of the paper that they name."""
+    return keys_with_readings(keys, list(map(as_method, methods)) if READING in keys else ())
+
+
 def _parts(
-    problem: Problem | str, fleet: Fleet | None, keys: Mapping[str, object]
+    problem: Problem | str, fleet: Fleet | str | None, keys: Mapping[str, object]
 ) -> tuple[Problem, Fleet | None, dict[str, object]]:
     """The problem and the fleet, with the keys that are theirs, and the other keys."""
-    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100)"
+    if isinstance(fleet, str):
+        keys, fleet = {**keys, "fleet": fleet}, None
+    rule = "need favano.Fleet(...), as favano.Fleet.two_speeds(100), or its name, as phones"
     require(fleet is None or isinstance(fleet, Fleet), "fleet", type(fleet).__name__, rule)
     of_problem, of_fleet = (
         {key: keys[key] for key in options_of(kind) if key in keys} for kind in (ProblemPart, Fleet)
@@ -238,8 +300,13 @@ def _specs(
     problem: Problem,
     fleet: Fleet | None,
     keys: Mapping[str, object],
+    *,
+    compared: bool,
 ) -> list[Spec]:
-    """Complete specifications; values taken for own data are printed once."""
+    """Complete specifications; values taken for own data are printed once.
+
+    Where methods are compared, numbers that list several values make variants.
+    """
     made = [as_method(method) for method in methods]
     require(bool(made), "methods", "[]", "need at least one method")
     fleet, part = fleet or Fleet(), problem.part
@@ -251,10 +318,15 @@ def _specs(
             for key in options_of(type(method)):
                 rule = f"is an option of the method: give it to {type(method).__name__}(...)"
                 require(key not in mine, key, mine.get(key), rule)
-        spec = make_spec(mine, type(method))
-        chosen = method if given is method else replace(spec.method, label=method.label)
-        asked.append(replace(spec, method=chosen, problem=part, fleet=fleet))
+        several = several_values(mine, type(method)) if compared else {}
+        for values in variants(several, method.label or method.title):
+            spec = make_spec({**mine, **values}, type(method))
+            label = str(values.get(LABEL, method.label))
+            chosen = replace(method if given is method else spec.method, label=label)
+            asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
     specs = [resolve(spec) for spec in label_variants(asked)]
+    for words in left_without(keys, made):
+        notice(words)
     if problem.is_own:
         _print_taken(specs)
     return specs

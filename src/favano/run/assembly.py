@@ -17,7 +17,7 @@ from favano.preflight.task import check_task
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd
 from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, required
-from favano.training import FlatModel, LocalRule, Loss, Task
+from favano.training import FlatModel, Layout, LocalRule, Loss, Task
 from favano.types import Vector
 
 
@@ -84,9 +84,13 @@ def _link(planned: Planned, model: FlatModel) -> Link | None:
         planned.schedule,
         seed=planned.seed,
         streams=planned.fleet.streams,
-        plain=model.layout.buffers if spec.run.buffers == "average" else 0,
-        sent=model.sent,
+        plain=plain_numbers(spec, model.layout),
     )
+
+
+def plain_numbers(spec: Spec, layout: Layout) -> int:
+    """Numbers of a message that no codec encodes: buffers, if they are averaged."""
+    return layout.buffers if spec.run.buffers == "average" else 0
 
 
 def codec_of(spec: Spec) -> Codec | None:
@@ -107,13 +111,16 @@ def initial_vector(
     """The initial model of a seed, where and as `flat` is."""
     module, like = initial_module(model, seed), flat.vector
     own = FlatModel(module, loss, device=like.device, dtype=like.dtype)
-    for name in own.constants.keys() | flat.constants.keys():
+    for name in own.constants | flat.constants:
         values, theirs = own.constants.get(name), flat.constants.get(name)
         same = (
             values is not None and theirs is not None and torch.equal(_bits(values), _bits(theirs))
         )
-        rule = f"has another buffer {name} for seed {seed}, and all seeds of a call share it"
-        require(same, "model", type(module).__name__, f"{rule}; simulate one seed at a time")
+        kind = "frozen parameter" if name in flat.frozen else "buffer"
+        rule = f"has another {kind} {name} for seed {seed}, and all seeds of a call share it"
+        advice = "make it once, outside of the function"
+        advice = advice if name in flat.frozen else "simulate one seed at a time"
+        require(same, "model", type(module).__name__, f"{rule}; {advice}")
     return own.snapshot()
 
 

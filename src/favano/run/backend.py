@@ -80,7 +80,7 @@ class ThisMachine:
     def prepare(self, spec: Spec, inputs: RunInputs) -> RunTogether:
         """Put the data on the device of the specification."""
         samples = inputs.samples(spec.run.device)
-        return partial(run_together, samples=samples, model=inputs.network(spec, samples))
+        return partial(run_together, samples=samples, model=inputs.network(spec))
 
 
 THIS_MACHINE: Final = ThisMachine()

@@ -90,7 +90,7 @@ class Probe:
         if self.model.draws is not None:
             self.model.draws.set(0, vector.device)  # one draw of dropout for all measurements
         with self.model.drawing():
-            return self.task.loss(self.model.module(features), labels)
+            return self.task.loss(self.model.outputs(features), labels)
 
     def _gradient(self, vector: Vector, features: Tensor, labels: Tensor) -> tuple[float, Vector]:
         self.model.gradient.zero_()
@@ -109,7 +109,7 @@ class Probe:
 
     def _curvature(self, vector: Vector, features: Tensor, labels: Tensor, start: Vector) -> float:
         """The spectral norm of the Hessian of f_i."""
-        trained = [p for p in self.model.tied()[0].values() if p.requires_grad]
+        trained = [*self.model.tied()[0].values()]
         loss = self._loss(vector, features, labels)
         slopes = torch.autograd.grad(loss, trained, create_graph=True)
         flat = torch.cat([slope.flatten() for slope in slopes])

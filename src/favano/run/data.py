@@ -33,6 +33,25 @@ def split_of(problem: ProblemPart) -> str:
     return problem.split or preset_of(problem.dataset).split
 
 
+def with_holdout(
+    keys: Mapping[str, object],
+    data_dir: Path | None = None,
+    on_image: Callable[[int], None] = lambda total: None,
+) -> dict[str, object]:
+    """Flat keys with a fifth of the training samples held out, if they do not say how many."""
+    own = {key: value for key, value in keys.items() if key in options_of(ProblemPart)}
+    problem = ProblemPart(**own)  # type: ignore[arg-type]
+    if problem.holdout or OWN in (problem.split, problem.dataset):
+        return dict(keys)
+    samples = len(load_data(problem, data_dir, on_image).train.labels)
+    return {**keys, "holdout": a_fifth(samples)}
+
+
+def a_fifth(samples: int) -> int:
+    """How many training samples are held out if nobody says how many."""
+    return max(1, samples // 5)
+
+
 def with_clients(
     keys: Mapping[str, object],
     data_dir: Path | None = None,

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from favano.records.folder import ABOUT, HISTORY, MODEL, SPEC, SUMMARY
+from favano.records.folder import ABOUT, HISTORY, MODEL, PARTICIPATION, SPEC, SUMMARY
 from favano.run.row_comparison import note_apart
 
 Files: TypeAlias = Mapping[str, str | bytes]  # by name
@@ -30,6 +30,8 @@ NOT_COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     MODEL: (f"{ABOUT}.version",),
 }  # fmt: skip
 _DIGESTS = ("model_digest", "digest")
+# Tables that files of earlier versions do not have; there is nothing in them to compare with.
+_LATER: Final[Mapping[str, tuple[str, ...]]] = {PARTICIPATION: ("jobs",)}
 
 
 @dataclass
@@ -55,7 +57,11 @@ class FileComparison:
             self._compare_leaves(name, there, leaves(name, made[name]))
 
     def _compare_leaves(self, name: str, stated: Leaves, made: Leaves) -> None:
+        parts = {place[:1] for place in stated}
+        later = {(part,) for part in _LATER.get(name, ())} - parts
         for place in dict.fromkeys([*made, *stated]):
+            if place[:1] in later:
+                continue
             column = ".".join(key for key in place if isinstance(key, str))
             if column in NOT_COVERED.get(name, ()):
                 continue

@@ -48,10 +48,11 @@ class RunInputs:
             samples = replace(samples, owners=owners, loss=self.loss or samples.loss)
         else:
             samples = own_samples(self.data, device, self.loss)
-        return (
-            samples if self.metrics is None else replace(samples, metrics=as_metrics(self.metrics))
-        )
+        if self.metrics is None:
+            return samples
+        chosen = as_metrics(self.metrics)
+        return replace(samples, metrics=chosen, open=samples.open - {"metrics"})
 
-    def network(self, spec: Spec, samples: Samples) -> nn.Module | ModelFactory:
-        """The network of the runs."""
-        return self.model or named_model(spec, samples)
+    def network(self, spec: Spec) -> nn.Module | ModelFactory:
+        """The network of the runs, or what makes it."""
+        return self.model or named_model(spec, self.data)

@@ -7,10 +7,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from favano.errors import format_error, require
-from favano.records import Row
+from favano.records import LOSS, MetricRecord, Row, leading
 from favano.records.history import columns
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from favano.results import Result
 
 
@@ -21,7 +23,39 @@ class ObserverReply(Enum):
 
 
 STOP: Final = ObserverReply.STOP
-Observer: TypeAlias = Callable[[Mapping[str, object]], ObserverReply | None]
+
+
+class Evaluation(dict[str, object]):
+    """What an observer gets: `method`, and the columns of the history with their values.
+
+    Args:
+        cells: names and values.
+        metrics: those of the problem, the leading one first.
+        make_model: makes the network of this evaluation.
+    """
+
+    def __init__(
+        self,
+        cells: Mapping[str, object],
+        metrics: tuple[MetricRecord, ...],
+        make_model: Callable[[], Module],
+    ) -> None:
+        super().__init__(cells)
+        self.metrics, self._make_model = metrics, make_model
+
+    def model(self) -> Module:
+        """The server model as a network of its own; it is made only if it is asked for."""
+        return self._make_model()
+
+    def metric(self, name: str | None = None) -> MetricRecord:
+        """A metric by its name, or the leading one."""
+        known = {metric.name: metric for metric in (leading(self.metrics), *self.metrics, LOSS)}
+        chosen = next(iter(known)) if name is None else name
+        require(chosen in known, "metric", chosen, f"need one of {', '.join(known)}")
+        return known[chosen]
+
+
+Observer: TypeAlias = Callable[[Evaluation], ObserverReply | None]
 
 
 class ObserverFailed(RuntimeError):
@@ -33,11 +67,18 @@ class ObserverFailed(RuntimeError):
         self.results: list[Result] = []
 
 
-def wants_to_stop(observer: Observer, method: str, row: Row) -> bool:
+def evaluation(
+    method: str, row: Row, metrics: tuple[MetricRecord, ...], make_model: Callable[[], Module]
+) -> Evaluation:
+    """A row as observers get it."""
+    cells = {name: row.cell(name) for name in columns(row)}
+    return Evaluation({"method": method, **cells}, metrics, make_model)
+
+
+def wants_to_stop(observer: Observer, made: Evaluation) -> bool:
     """Tell an observer of an evaluation; whether it ends the run."""
-    cells = {name: row.cell(name) for name in columns(row.metrics)}
     try:
-        answer = observer({"method": method, **cells})
+        answer = observer(made)
         rule = "need None, or favano.STOP to end the run, as the answer"
         require(answer is None or answer is STOP, "on_evaluate", answer, rule)
     except Exception as error:

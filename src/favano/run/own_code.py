@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
 from torch import nn
 from torch.nn import functional
 
 from favano.code_digest import PLAIN, code_digest
 from favano.metrics import Metric, accuracy
-from favano.run.samples import Samples
+from favano.quantisation import quantised
+from favano.run.assembly import initial_vector
+from favano.run.fitting import fit
+from favano.run.samples import ModelFactory, Samples, initial_module
 from favano.specification.presets import OWN
 from favano.specification.spec import Spec
 from favano.training import FlatModel
@@ -37,6 +41,17 @@ def digests_of(flat: FlatModel, initial: Vector, samples: Samples) -> dict[str, 
             (initial, *flat.constants.values()) if flat.constants else initial
         ),
     }
+
+
+def code_of(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> dict[str, str]:
+    """The digests of a run before it is made; none if network, loss and metrics are ours."""
+    if not is_own(spec, samples):
+        return {}
+    seed = spec.run.seed
+    network = quantised(initial_module(model, seed), spec.training.recipe)
+    flat, samples = fit(network, samples, samples.labels.device)
+    samples = replace(samples, loss=flat.loss) if flat.loss is not samples.loss else samples
+    return digests_of(flat, initial_vector(flat, model, samples.loss, seed), samples)
 
 
 def _fields(metric: Metric) -> tuple[object, ...]:

@@ -1,9 +1,10 @@
-"""The user's own data as tensors: arrays, PyTorch or Hugging Face data sets, by client or not."""
+"""The user's own data as tensors: arrays, frames, PyTorch or Hugging Face sets, by client too."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -20,19 +21,23 @@ from favano.data.pixels import unit_pixels, white_of
 from favano.errors import BadInput, format_error, require
 from favano.metrics import accuracy
 from favano.records import ACCURACY
+from favano.rng import Stream, permutation
 from favano.run.data_digest import parts_of
 from favano.run.problem import Problem, is_by_client
 from favano.run.samples import Samples, check_device, traits_of
+from favano.run.tables import is_frame, missing_as_nobody
 from favano.run.targets import as_targets
-from favano.training import Loss
+from favano.training import Calling, Field, Loss
+from favano.training.calling import packed
 from favano.types import Ints
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
-Columns: TypeAlias = tuple[str, str]
+Columns: TypeAlias = tuple[str | Sequence[str], str]
 Names: TypeAlias = npt.NDArray[np.generic]  # of clients, (N,): words or whole numbers
 
 _INPUTS = ("image", "img", "x", "input", "inputs", "features", "input_ids")
 _TARGETS = ("label", "labels", "y", "target", "targets", "character")
+_BESIDE_TOKENS = ("attention_mask", "token_type_ids")  # inputs as well, where there are tokens
 _PAIR = "need a pair (samples, targets) of tensors or arrays, a data set, or a list per client"
 _NUMBERS = (
     "need arrays of numbers of a type that PyTorch has; if the classes are words, number them, "
@@ -45,10 +50,19 @@ _WIDE = (torch.uint16, torch.uint32, torch.uint64)  # PyTorch picks no rows of t
 class Part(NamedTuple):
     """Training or test data, and whose they are."""
 
-    inputs: Tensor  # (N, ...)
+    inputs: Tensor  # (N, ...); several side by side, if there are `fields`
     targets: Tensor  # (N, ...)
     names: Mapping[str, Names]  # of the samples' clients, by column
     classes: tuple[str, ...] = ()  # their names, if the data set has them
+    fields: tuple[Field, ...] = ()
+
+
+class Pair(NamedTuple):
+    """Inputs and targets of some samples."""
+
+    inputs: Tensor
+    targets: Tensor
+    fields: tuple[Field, ...]
 
 
 class OwnData(NamedTuple):
@@ -59,6 +73,11 @@ class OwnData(NamedTuple):
     classes: int  # 0: the targets are not classes
     owners: Mapping[str, Ints]  # of the training samples, by column
     test_owners: Mapping[str, Ints]  # numbered like these
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.train.inputs.shape[1:])
 
     @property
     def traits(self) -> Traits:
@@ -93,6 +112,8 @@ def _read(problem: Problem) -> OwnData:
         _check_finite(name, inputs, "inputs")
     rule = f"need inputs of one type, those of train are {mine.inputs.dtype}"
     require(theirs.inputs.dtype == mine.inputs.dtype, "test", theirs.inputs.dtype, rule)
+    rule = f"need the inputs of train, {_named(mine.fields)}"
+    require(theirs.fields == mine.fields, "test", _named(theirs.fields), rule)
     targets = as_targets(mine.targets, theirs.targets, mine.inputs.dtype, problem.loss)
     train, test = mine._replace(targets=targets.train), theirs._replace(targets=targets.test)
     for name, part in (("train", train), ("test", test)):
@@ -100,14 +121,39 @@ def _read(problem: Problem) -> OwnData:
     names = {**mine.names, **listed_owners(problem, len(mine.targets))}
     owners, test_owners = _numbered(names, theirs.names)
     owners |= file_owners(split, len(mine.targets))
-    return OwnData(train, test, targets.classes, owners, test_owners)
+    data = OwnData(train, test, targets.classes, owners, test_owners)
+    return _hold_out(data, problem.holdout) if problem.holdout else data
+
+
+def _hold_out(data: OwnData, count: int) -> OwnData:
+    """Random training samples instead of those for testing, as `favano.data` holds them out."""
+    size = len(data.train.targets)
+    rule = f"need 1..{size - 1}, or 0 for your test data"
+    require(0 < count < size, "holdout", count, rule)
+    order = permutation(0, Stream.HOLDOUT, size)
+    held, kept = np.sort(order[:count]), np.sort(order[count:])
+
+    def some(rows: Ints) -> tuple[Part, dict[str, Ints]]:
+        train, place = data.train, torch.from_numpy(rows)
+        names = {column: names[rows] for column, names in train.names.items()}
+        part = Part(train.inputs[place], train.targets[place], names, train.classes)
+        return part, {column: who[rows] for column, who in data.owners.items()}
+
+    (train, owners), (test, test_owners) = some(kept), some(held)
+    return OwnData(train, test, data.classes, owners, test_owners)
 
 
 def read_source(name: str, given: object) -> tuple[Tensor, Tensor]:
     """Inputs and targets of one source: a pair, a PyTorch data set, or a Hugging Face data set."""
-    inputs, targets, *_ = _Reader(None, None, "").part(name, given)
-    require(len(inputs) > 0, name, "no samples", "need at least one")
-    return inputs, targets
+    part = _Reader(None, None, "").part(name, given)
+    require(len(part.inputs) > 0, name, "no samples", "need at least one")
+    require(not part.fields, name, _named(part.fields), "need one tensor of inputs on a node")
+    return part.inputs, part.targets
+
+
+def _named(fields: Sequence[Field]) -> str:
+    """Several inputs in words."""
+    return ", ".join(f"{name} {shape} {dtype}" for name, shape, dtype in fields) or "one tensor"
 
 
 def _check_finite(name: str, numbers: Tensor, what: str) -> None:
@@ -159,6 +205,9 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         test_owners=data.test_owners,
         metrics={ACCURACY.name: accuracy} if data.classes else {},
         read=(inputs, targets, test_inputs, test_targets),
+        calling=Calling(data.train.fields),
+        open=frozenset({"metrics"} if loss else {"loss", "metrics"}),
+        own=True,
     )
 
 
@@ -187,7 +236,7 @@ class _Reader(NamedTuple):
             samples = [_samples(f"{name}[{client}]", data) for client, data in enumerate(given)]
             sizes = [len(own) for own in samples]
             _check_sizes(name, sizes)
-            inputs, targets = self._collated(name, [sample for own in samples for sample in own])
+            inputs, targets, fields = self._collated(name, [x for own in samples for x in own])
             classes: tuple[str, ...] = ()
         else:
             parts = [self.part(f"{name}[{client}]", data) for client, data in enumerate(given)]
@@ -195,67 +244,114 @@ class _Reader(NamedTuple):
             _check_sizes(name, sizes)
             for client, part in enumerate(parts):
                 _check_classes(f"{name}[{client}]", parts[0], part)
-            classes = parts[0].classes
+                rule = f"need the inputs of client 0, {_named(parts[0].fields)}"
+                alike = part.fields == parts[0].fields
+                require(alike, f"{name}[{client}]", _named(part.fields), rule)
+            classes, fields = parts[0].classes, parts[0].fields
             inputs = _joined(name, [part.inputs for part in parts])
             targets = _joined(name, [part.targets for part in parts])
-        return Part(inputs, targets, {OWN: np.repeat(np.arange(len(sizes)), sizes)}, classes)
+        names = {OWN: np.repeat(np.arange(len(sizes)), sizes)}
+        return Part(inputs, targets, names, classes, fields)
 
     def part(self, name: str, given: Any) -> Part:
         """The data of all clients, or of one."""
         if self.collate is not None:
-            return Part(*self._collated(name, _samples(name, given)), self._names(given))
+            return _part(self._collated(name, _samples(name, given)), self._names(given))
         if hasattr(given, "column_names"):
             rule = "need a data set with a length, not a stream, a set of splits or a bare table"
             whole = _is_map_style(given) and hasattr(given, "with_format")
             require(whole, name, type(given).__name__, rule)
             if given.format["type"] == "custom":  # a transform, which only samples pass through
-                return Part(*self._stacked(name, given), self._names(given))
+                return _part(self._stacked(name, given), self._names(given))
             columns = self._columns_of(name, list(given.column_names))
-            inputs, targets = (_column(name, given, column) for column in columns)
+            pair = _chosen(name, columns, lambda column: _column(name, given, column))
             classes = tuple(getattr(given.features[columns[1]], "names", None) or ())
-            return Part(inputs, targets, self._names(given), classes)
+            return _part(pair, self._names(given), classes)
+        if is_frame(given) or isinstance(given, Mapping):
+            columns = self._columns_of(name, list(map(str, given)))
+            pair = _chosen(name, columns, lambda column: _tensor(name, column, given[column]))
+            return _part(pair, self._names(given))
         if isinstance(given, TensorDataset):
             given = given.tensors
         if not isinstance(given, tuple | list) and _is_map_style(given):
-            return Part(*self._stacked(name, given), {})
-        return Part(*_pair(name, given), {})
+            return _part(self._stacked(name, given), {})
+        return _part(self._pair(name, given), {})
 
-    def _collated(self, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
+    def _collated(self, name: str, samples: list[Any]) -> Pair:
         assert self.collate is not None
-        return _called(self.collate, name, samples)
+        return self._called(self.collate, name, samples)
 
-    def _stacked(self, name: str, given: Any) -> tuple[Tensor, Tensor]:
+    def _called(self, collate: Collate, name: str, samples: list[Any]) -> Pair:
+        """What a collate function makes of all samples at once."""
+        function = getattr(collate, "__name__", type(collate).__name__)
+        try:
+            made = collate(samples)
+        except Exception as error:
+            rule = f"fails on the samples of {name}: {format_error(error)}"
+            raise BadInput("collate", function, rule) from error
+        pair = self._pair(f"collate({name})", made)
+        rule = (
+            f"makes {len(pair.inputs)} inputs of {len(samples)} samples of {name}: need one of each"
+        )
+        require(len(pair.inputs) == len(samples), "collate", function, rule)
+        return pair
+
+    def _pair(self, name: str, given: object) -> Pair:
+        """Inputs and targets, as a pair or as arrays by name."""
+        if isinstance(given, Mapping):
+            columns = self._columns_of(name, list(map(str, given)))
+            return _chosen(name, columns, lambda column: _tensor(name, column, given[column]))
+        return _pair(name, given)
+
+    def _stacked(self, name: str, given: Any) -> Pair:
         """Inputs and targets of a data set whose samples are pairs, or dictionaries of columns."""
         samples = _samples(name, given)
         require(len(samples) > 0, name, "no samples", "need at least one")
         if isinstance(samples[0], Mapping):
             inputs, targets = self._columns_of(name, list(samples[0]))
+            if not isinstance(inputs, str):
+                kept = [{key: sample.get(key) for key in (*inputs, targets)} for sample in samples]
+                return self._replace(columns=(inputs, targets))._called(default_collate, name, kept)
             samples = [(sample.get(inputs), sample.get(targets)) for sample in samples]
         for place, sample in enumerate(samples):
             masked = isinstance(sample, tuple | list) and any(map(np.ma.is_masked, sample))
             require(not masked, name, f"sample {place} with a mask", _MASKED)
-        return _called(default_collate, name, samples)
+        return self._called(default_collate, name, samples)
 
     def _columns_of(self, name: str, present: list[str]) -> Columns:
-        """The columns of inputs and targets: named, of the usual names, or the only two."""
+        """The columns of inputs and targets: named, of the usual names, or the only two.
+
+        Beside tokens, the attention mask is an input, too.
+        """
         rest = [column for column in present if column != self.split.removeprefix("column:")]
         usual = [[column for column in known if column in rest] for known in (_INPUTS, _TARGETS)]
-        guess = rest if len(rest) == 2 else []
+        two = len(rest) == 2 and rest[1] not in _BESIDE_TOKENS
+        guess: Sequence[str | Sequence[str]] = rest if two else []
         if all(usual):
-            guess = [columns[0] for columns in usual]
-        chosen = list(self.columns or guess)
-        rule = "name those of inputs and targets, as columns=('x', 'y')"
-        known = len(chosen) == 2 and set(chosen) <= set(present)
+            inputs, targets = (columns[0] for columns in usual)
+            beside = [key for key in _BESIDE_TOKENS if key in rest and inputs == "input_ids"]
+            guess = [[inputs, *beside] if beside else inputs, targets]
+        chosen = self.columns or guess
+        rule = "name those of inputs and targets, as columns=('x', 'y') or (['a', 'b'], 'y')"
+        known = len(chosen) == 2 and isinstance(chosen[1], str) and bool(chosen[0])
+        if known:
+            first = [chosen[0]] if isinstance(chosen[0], str) else [*chosen[0]]
+            known = {*first, chosen[1]} <= {*present} and len({*first}) == len(first)
+            require(chosen[1] not in first, "columns", chosen[1], "is an input and the target")
         require(known, name, f"columns {', '.join(present)}", rule)
-        return chosen[0], chosen[1]
+        return chosen[0], str(chosen[1])
 
     def _names(self, given: Any) -> dict[str, Names]:
         """The column that the split names."""
         kind, _, column = self.split.partition(":")
-        if kind != "column" or column not in getattr(given, "column_names", ()):
+        known = given if is_frame(given) else getattr(given, "column_names", ())
+        if kind != "column" or column not in known:
             return {}
-        cells = given.select_columns([column]).with_format(None)[:][column]
-        values = np.asarray([-1 if cell is None else cell for cell in cells])
+        if is_frame(given):
+            cells = given[column].to_numpy().tolist()
+        else:
+            cells = given.select_columns([column]).with_format(None)[:][column]
+        values = np.asarray(missing_as_nobody(cells))
         rule = f"holds {values.dtype} {values.shape}: need a word or a whole number per sample"
         require(values.ndim == 1 and values.dtype.kind in "iuU", "split", self.split, rule)
         return {column: values}
@@ -286,7 +382,13 @@ def _joined(name: str, tensors: list[Tensor]) -> Tensor:
 
 def _has_columns(given: object) -> bool:
     parts = given if isinstance(given, list) else [given]
-    return any(hasattr(part, "column_names") or _has_dictionaries(part) for part in parts)
+    return any(
+        hasattr(part, "column_names")
+        or is_frame(part)
+        or isinstance(part, Mapping)
+        or _has_dictionaries(part)
+        for part in parts
+    )
 
 
 def _has_dictionaries(given: Any) -> bool:
@@ -317,21 +419,26 @@ def _each(name: str, given: Any) -> Iterator[Any]:
         yield sample
 
 
-def _called(collate: Collate, name: str, samples: list[Any]) -> tuple[Tensor, Tensor]:
-    """What a collate function makes of all samples at once."""
-    function = getattr(collate, "__name__", type(collate).__name__)
-    try:
-        made = collate(samples)
-    except Exception as error:
-        rule = f"fails on the samples of {name}: {format_error(error)}"
-        raise BadInput("collate", function, rule) from error
-    inputs, targets = _pair(f"collate({name})", made)
-    rule = f"makes {len(inputs)} inputs of {len(samples)} samples of {name}: need one of each"
-    require(len(inputs) == len(samples), "collate", function, rule)
-    return inputs, targets
+def _part(pair: Pair, names: Mapping[str, Names], classes: tuple[str, ...] = ()) -> Part:
+    return Part(pair.inputs, pair.targets, names, classes, pair.fields)
 
 
-def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
+def _chosen(name: str, columns: Columns, column: Callable[[str], Tensor]) -> Pair:
+    """Chosen columns: several with a number per sample are one matrix, others several inputs."""
+    inputs, targets = columns
+    if isinstance(inputs, str):
+        return _checked(name, column(inputs), column(targets), ())
+    parts = {key: column(key) for key in inputs}
+    if all(part.ndim == 1 for part in parts.values()):
+        kinds = [part.dtype for part in parts.values()]
+        common = reduce(torch.promote_types, kinds)
+        matrix = torch.stack([part.to(common) for part in parts.values()], dim=1)
+        return _checked(name, matrix, column(targets), ())
+    together, fields = packed(name, parts)
+    return _checked(name, together, column(targets), fields)
+
+
+def _pair(name: str, given: object) -> Pair:
     """Samples and targets as tensors; anything else is refused."""
     if isinstance(given, DataLoader):
         rule = "need its data set, as loader.dataset; batch_size= and collate= are the problem's"
@@ -339,7 +446,36 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
     if not (isinstance(given, tuple | list) and len(given) == 2):
         size = f" of {len(given)}" if isinstance(given, tuple | list) else ""
         raise BadInput(name, f"{type(given).__name__}{size}", _PAIR)
-    inputs, targets = _tensor(name, "inputs", given[0]), _tensor(name, "targets", given[1])
+    several = _several(given[0], given[1])
+    if several:
+        parts = {key: _tensor(name, f"inputs {key}", part) for key, part in several.items()}
+        rows = all(part.ndim > 0 for part in parts.values())
+        require(rows, name, "numbers", "need rows of all inputs")
+        inputs, fields = packed(name, parts)
+    else:
+        inputs, fields = _tensor(name, "inputs", given[0]), ()
+    return _checked(name, inputs, _tensor(name, "targets", given[1]), fields)
+
+
+def _several(given: object, targets: object) -> dict[str, object]:
+    """Several inputs by their names or positions; nothing if there is one.
+
+    A tuple of arrays is several inputs if each has a row for every target, unless it is itself one
+    row after the other.
+    """
+    if isinstance(given, Mapping):
+        return {str(key): part for key, part in given.items()}
+    several = isinstance(given, tuple) and all(hasattr(part, "dtype") for part in given)
+    if not (several and isinstance(given, tuple) and isinstance(targets, Sized)):
+        return {}
+    if len(given) == len(targets):
+        return {}
+    rows = {len(part) if getattr(part, "ndim", 0) else -1 for part in given}
+    return dict(zip(map(str, range(len(given))), given, strict=True)) if len(rows) == 1 else {}
+
+
+def _checked(name: str, inputs: Tensor, targets: Tensor, fields: tuple[Field, ...]) -> Pair:
+    """Refuse inputs and targets that are not rows, or not as many."""
     rule = "need rows of both; a list of samples needs collate=torch.utils.data.default_collate"
     require(inputs.ndim > 0 and targets.ndim > 0, name, "numbers", rule)
     rule = "need ordinary tensors: make them, or clone them, outside of inference_mode"
@@ -347,7 +483,7 @@ def _pair(name: str, given: object) -> tuple[Tensor, Tensor]:
     require(ordinary, name, "inference tensors", rule)
     equal = len(inputs) == len(targets)
     require(equal, name, f"{len(inputs)}, {len(targets)}", "need equally many rows and labels")
-    return inputs, targets
+    return Pair(inputs, targets, fields)
 
 
 def _tensor(name: str, what: str, given: Any) -> Tensor:

@@ -38,15 +38,19 @@ class Problem:
             function that makes one, called once per seed; by default the paper's network for the
             named data set.
         train: your data; by default `dataset`. A pair (samples, targets) of tensors or arrays, a
-            PyTorch data set of such pairs, or a Hugging Face data set. A list of these is split by
-            client. Arrays that are mapped from files are never copied as a whole. Targets that are
-            whole numbers 0..classes-1 are classes; others, of any shape, need a loss.
+            data frame, a PyTorch data set of such pairs, or a Hugging Face data set. Samples may be
+            a dictionary or a tuple of arrays, which the network takes by name or position. A list
+            of these is split by client. Arrays that are mapped from files are never copied as a
+            whole. Targets that are whole numbers 0..classes-1 are classes, and -100 is ignored
+            among them; others, of any shape, need a loss.
         test: the same for evaluation.
         dataset: a data set by name, or a folder of Parquet files.
         split: how samples are dealt out to the clients: a name, or a list of samples per client.
         collate: makes (inputs, targets) from a list of samples, for samples of different lengths.
             It is called once for all training samples and once for all test samples.
-        columns: those of inputs and of targets in a Hugging Face data set, if not obvious.
+        columns: those of inputs and of targets in a data frame or a Hugging Face data set, if not
+            obvious: `("x", "y")` or `(["a", "b"], "y")`. Several with a number per sample are one
+            matrix; others are several inputs, which the network takes by name.
         batch_size: samples per local step.
         loss: a function of a batch of outputs and targets that returns their mean loss; cross
             entropy by default.
@@ -56,7 +60,8 @@ class Problem:
         data_dir: folder with the Parquet files of a named data set.
         batch_order: `epoch` or `replacement`.
         normalise: give images mean 0 and deviation 1 per channel, as some always have.
-        holdout: test on this many training images instead of the test set.
+        holdout: test on this many random training samples instead of the test set. Of your own data
+            they are copied, and so are those that are left to train on.
         data_fraction: share of the training and test images in use; all that are held out are.
     """
 
@@ -74,7 +79,7 @@ class Problem:
     holdout: int = 0
     data_fraction: float = 1.0
     collate: Callable[[list[Any]], object] | None = None
-    columns: tuple[str, str] | None = None
+    columns: tuple[str | Sequence[str], str] | None = None
 
     def __repr__(self) -> str:
         """One line, as notebooks show it: what was given, data by their type."""
@@ -95,7 +100,7 @@ class Problem:
             require(self.model is not None, "model", "None", "need a network for your own data")
             named = self.dataset is None
             require(named, "dataset", self.dataset, "own data were given; remove it")
-            unused = {"normalise": False, "holdout": 0, "data_fraction": 1.0, "data_dir": None}
+            unused = {"normalise": False, "data_fraction": 1.0, "data_dir": None}
             for key, default in unused.items():
                 value = getattr(self, key)
                 rule = "is for data sets by name; prepare your own data"

@@ -24,6 +24,7 @@ from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
 from favano.run.inputs import RunInputs
+from favano.run.job_cost import job_cost
 from favano.run.own_data import read_data
 from favano.run.problem import Problem
 from favano.run.progress import Progress
@@ -91,7 +92,8 @@ class Repetition:
         for number in right:
             _note_missing(seeds[number], 0 if kept is None else len(seeds[number].rows))
         if result.participation is None and not stated.result.lean:
-            first = plan_seed(spec, spec.run.seed, samples.traits)
+            cost = job_cost(spec, samples, model)
+            first = plan_seed(spec, spec.run.seed, samples.traits, cost)
             result.participation = participation_of(first)
         return Repeated(_as_ended(result, stated), other_tools)
 
@@ -102,9 +104,11 @@ class Repetition:
         require(part.model != OWN or problem.model is not None, "folder", stated.path, _NOT_NAMED)
         require(part.split != OWN or problem.part.split == OWN, "folder", stated.path, _NOT_NAMED)
         samples = self._loaded(spec)
-        known = client_metrics(samples.metrics, spec.run.evaluate_on)
         stated_names = metric_names(stated.result.rows)
-        alike = stated_names == tuple(metric.name for metric in known)
+        # A network with a loss of its own may have none.
+        known = samples.metrics if stated_names or "metrics" not in samples.open else {}
+        names = tuple(metric.name for metric in client_metrics(known, spec.run.evaluate_on))
+        alike = stated_names == names
         require(alike, "folder", stated.path, _NOT_NAMED)
         rule = f"the data are not those of {stated.path}"
         require(stated.result.summary.data in (None, samples.digest), "dataset", part.dataset, rule)

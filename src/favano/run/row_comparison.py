@@ -60,11 +60,7 @@ class RowComparison:
 
     def _compare(self, seed: Seed, place: int, made: Mapping[str, object]) -> None:
         row = seed.rows[place]
-        names = [
-            column
-            for column in columns(row.metrics)
-            if not same(row.cell(column), made.get(column))
-        ]
+        names = [column for column in columns(row) if not same(row.cell(column), made.get(column))]
         far = [
             name for name in names if self.exact or not _close(name, row.cell(name), made.get(name))
         ]

@@ -6,9 +6,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from favano.planning.planned import Planned, make_fleet
+from favano.planning.fleet import make_fleet
+from favano.planning.planned import Planned
 from favano.quantisation import quantised
-from favano.run.samples import ModelFactory, Samples, initial_module, make_task, number_type
+from favano.run.fitting import fit
+from favano.run.job_cost import job_cost
+from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, required
 from favano.training import (
     FlatModel,
@@ -48,7 +51,7 @@ def kernels_here(
     if spec.run.device != "cpu":
         return None
     network = quantised(initial_module(model, seed), spec.training.recipe)
-    flat = FlatModel(network, device="cpu", dtype=number_type(network, samples))
+    flat, samples = fit(network, samples, "cpu")
     with one_thread():
         return kernels_for(planned, flat, make_task(spec, seed, planned.fleet, samples))
 
@@ -59,7 +62,8 @@ def long_run_kernels(spec: Spec, samples: Samples, model: ModelFactory) -> Kerne
         return spec.run.kernels
     flat = FlatModel(initial_module(model, spec.run.seed), device="cpu")
     with one_thread():
-        task = make_task(spec, spec.run.seed, make_fleet(spec, spec.run.seed), samples)
+        fleet = make_fleet(spec, spec.run.seed, job_cost(spec, samples, model))
+        task = make_task(spec, spec.run.seed, fleet, samples)
         return chosen_kernels(flat, task)
 
 

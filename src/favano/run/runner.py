@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Final
@@ -21,14 +22,15 @@ from favano.results import Result
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
+from favano.run.fitting import fit
+from favano.run.job_cost import job_cost
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
-from favano.run.samples import ModelFactory, Samples, initial_module, number_type
+from favano.run.samples import ModelFactory, Samples, initial_module, new_network
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.training import (
-    FlatModel,
     GradientTrace,
     StepsDone,
     is_linked,
@@ -91,7 +93,7 @@ def run_together(
     planned = [
         (result, plan)
         for number, result in enumerate(results)
-        for plan in _plan_others(result, samples, None if seeds is None else seeds[number])
+        for plan in _plan_others(result, samples, model, None if seeds is None else seeds[number])
     ]
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
@@ -99,19 +101,34 @@ def run_together(
     require(alike, "quantise", results[0].spec.training.quantise, rule)
     module, loss = initial_module(model, planned[0][1].seed), samples.loss
     network = quantised(module, recipe)
-    dtype = number_type(network, samples)
     linked = network is not module and is_linked(module, loss)
     rule = "its layers are replaced, so that no loss or hook may refer to the network"
     require(not linked, "quantise", results[0].spec.training.quantise, rule)
-    flat = FlatModel(network, loss, device=samples.labels.device, dtype=dtype)
+    flat, samples = fit(network, samples, samples.labels.device)
+    loss = samples.loss
+    if samples.own:
+        for result in results:
+            metrics = client_metrics(samples.metrics, result.spec.run.evaluate_on)
+            result.summary.metrics = metrics
     if flat.loss is not loss:
         samples = replace(samples, loss=flat.loss)
     gradients: dict[Kernels, GradientTrace] = {}
     with one_thread():
         different = {run.seed for _, run in planned}
         initial = {seed: initial_vector(flat, model, loss, seed) for seed in different}
+        if flat.frozen and len(different) == 1 and not isinstance(model, nn.Module):
+            initial_vector(flat, model, loss, min(different) + 1)  # must have the same ones
         runs = [
-            SeedRun(result, plan, samples, flat, initial[plan.seed], gradients, on_evaluate)
+            SeedRun(
+                result,
+                plan,
+                samples,
+                flat,
+                initial[plan.seed],
+                gradients,
+                on_evaluate,
+                partial(new_network, model),
+            )
             for result, plan in planned
         ]
         for number, result in earlier.items():
@@ -170,12 +187,18 @@ def run_together(
     return results
 
 
-def _plan_others(result: Result, samples: Samples, seeds: Collection[int] | None) -> list[Planned]:
+def _plan_others(
+    result: Result,
+    samples: Samples,
+    model: nn.Module | ModelFactory,
+    seeds: Collection[int] | None,
+) -> list[Planned]:
     """Plan these seeds, or all that a result does not have yet."""
     spec, there = result.spec, {run.seed for run in result.runs}
+    cost = job_cost(spec, samples, model)
     if seeds is not None:
-        return [plan_seed(spec, seed, samples.traits) for seed in seeds]
-    return [plan for plan in plan_seeds(spec, samples.traits) if plan.seed not in there]
+        return [plan_seed(spec, seed, samples.traits, cost) for seed in seeds]
+    return [plan for plan in plan_seeds(spec, samples.traits, cost) if plan.seed not in there]
 
 
 def check_earlier(earlier: Result, kernels: str | None, samples: Samples) -> None:

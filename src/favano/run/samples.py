@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -25,13 +26,25 @@ from favano.run.data import load_data
 from favano.run.data_digest import data_digest
 from favano.specification.spec import Spec, required
 from favano.timing import ClientSpeeds
-from favano.training import Loss, Task
+from favano.training import IGNORED, Calling, Loss, Task
 from favano.types import Array, Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
 
 _TEST_BLOCK = 4096
 _CALIBRATION = 512  # samples
+
+
+class Shaped(Protocol):
+    """Data for which a network can be made."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are; 0: the targets are not classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +62,9 @@ class Samples:
     test_owners: Mapping[str, Ints] = field(default_factory=dict)  # numbered like these
     metrics: Mapping[str, Metric] = field(default_factory=lambda: {ACCURACY.name: accuracy})
     read: Sequence[Tensor | Array] = ()  # inputs and targets before they were prepared, for digests
+    calling: Calling = field(default_factory=Calling)  # how a network takes the features
+    open: frozenset[str] = frozenset()  # of own data: `loss` and `metrics` that were not chosen
+    own: bool = False  # whether they are the caller's, and may be fitted to the network
 
     @cached_property
     def digest(self) -> str:
@@ -67,15 +83,26 @@ class Samples:
         batch = self.features[::step][:_CALIBRATION]
         return batch if self.preprocessing is None else to_float(batch, self.preprocessing)
 
+    @cached_property
+    def ignoring(self) -> bool:
+        """Whether some labels count nowhere."""
+        parts = (self.labels, self.test_labels)
+        return self.own and any(bool((part == IGNORED).any()) for part in parts if is_whole(part))
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         """Shape of one input."""
         return tuple(self.features.shape[1:])
 
 
+def is_whole(tensor: Tensor) -> bool:
+    """Whether the numbers of a tensor are whole."""
+    return not (tensor.is_floating_point() or tensor.is_complex())
+
+
 def traits_of(targets: Tensor, classes: int, owners: Mapping[str, Ints]) -> Traits:
     """What a split may know of training data with these targets."""
-    if not classes or targets.ndim > 1:
+    if not classes or targets.ndim > 1 or bool((targets < 0).any()):
         return Traits(len(targets), owners=owners)
     return Traits(len(targets), targets.cpu().numpy(), classes, owners)
 
@@ -128,11 +155,10 @@ def make_task(spec: Spec, seed: int, fleet: ClientSpeeds, samples: Samples) -> T
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
 
 
-def named_model(spec: Spec, samples: Samples) -> ModelFactory:
+def named_model(spec: Spec, samples: Shaped) -> ModelFactory:
     """A function that builds the network of a specification for these data."""
-    return lambda: build(
-        required(spec.problem.model), input_shape=samples.input_shape, classes=samples.classes
-    )
+    name, shape, classes = required(spec.problem.model), samples.input_shape, samples.classes
+    return lambda: build(name, input_shape=shape, classes=classes)
 
 
 def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
@@ -154,17 +180,34 @@ def initial_module(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
     return made
 
 
+def new_network(model: nn.Module | ModelFactory, seed: int) -> nn.Module:
+    """A network like the one that is trained; a given one is copied, and stays as it is."""
+    if not isinstance(model, nn.Module):
+        return initial_module(model, seed)
+    try:
+        return deepcopy(model)
+    except Exception as error:
+        rule = f"cannot be copied ({format_error(error)}); give a function that makes it"
+        raise BadInput("model", type(model).__name__, rule) from error
+
+
 def number_type(module: nn.Module, samples: Samples) -> torch.dtype:
-    """The float type that a run computes with: that of the network and of its inputs."""
-    kinds = {parameter.dtype for parameter in module.parameters()}
-    name, words = type(module).__name__, " and ".join(sorted(map(str, kinds)))
+    """The float type that a run computes with: that of what is trained, and of the inputs.
+
+    Inputs may have the type of frozen weights instead, as of a base in half precision.
+    """
+    weights, name = [*module.parameters()], type(module).__name__
+    trained = [weight for weight in weights if weight.requires_grad]
+    kinds = {weight.dtype for weight in trained or weights}
+    words = " and ".join(sorted(map(str, kinds)))
     alike = len(kinds) == 1 and all(kind.is_floating_point for kind in kinds)
     require(alike, "model", name, f"has weights of {words or 'no type'}, need one type of floats")
     own, theirs = kinds.pop(), samples.features.dtype
     if samples.preprocessing is not None:  # images, which become float32
         theirs = torch.float32
     rule = f"its weights are {own}, the inputs {theirs}; give both the same type"
-    require(theirs == own or not theirs.is_floating_point, "model", name, rule)
+    fits = theirs in {own, *(weight.dtype for weight in weights)}
+    require(fits or not theirs.is_floating_point, "model", name, rule)
     return own
 
 

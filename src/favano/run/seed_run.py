@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from favano.aggregation import KINDS, Kinds, NoSnapshot, Snapshot, named_kinds, pack, unpack
 from favano.engine import (
@@ -23,20 +25,21 @@ from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import audit
 from favano.planning.participation import participation_of
 from favano.planning.planned import Planned
-from favano.records import LOSS, BoundRow, Status, diverged, leading, run_record, worst
+from favano.records import LOSS, BoundRow, Status, best_row, diverged, leading, run_record, worst
 from favano.records.checkpoint import Tree
 from favano.results import Result
 from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_scores import client_samples, per_client_scores
 from favano.run.constants import Point, Probe
-from favano.run.observer import Observer, wants_to_stop
+from favano.run.early_stopping import EarlyStopping
+from favano.run.observer import Observer, evaluation, wants_to_stop
 from favano.run.own_code import digests_of, is_own
 from favano.run.run_kernels import hardware, kernels_for
 from favano.run.samples import Samples
 from favano.specification.history_start import files_digest, history_start
 from favano.specification.spec import required
-from favano.training import FlatModel, GradientTrace, LoopTrainer
+from favano.training import OF_LOSS, FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector
 
 
@@ -48,6 +51,7 @@ class SavedSeed(NamedTuple):
     snapshot: Snapshot
     recorded: Recorded
     tracked: Tracked | None
+    best: tuple[int, Vector] | None  # number of its evaluation, and model
 
 
 class SeedRun:
@@ -65,10 +69,11 @@ class SeedRun:
         initial: Vector,
         gradients: dict[Kernels, GradientTrace],
         observer: Observer | None = None,
+        new_network: Callable[[int], nn.Module] | None = None,
     ) -> None:
         spec, schedule, seed = planned.spec, planned.schedule, planned.seed
         self.result, self.planned, self.flat, self.observer = result, planned, flat, observer
-        self.samples = samples
+        self.samples, self._new_network = samples, new_network
         assembled = assemble(planned, samples, flat, initial)
         task, self.aggregator = assembled.task, assembled.aggregator
         self.kernels = kernels_for(planned, flat, task)
@@ -89,6 +94,7 @@ class SeedRun:
             samples.loss,
             calibration,
             samples.metrics,
+            samples.ignoring,
         )
         held = client_samples(samples, task, required(spec.problem.split), flat.vector.dtype)
         self.clients = ClientEvaluator(self.evaluate, held, spec.run.evaluate_on == "both")
@@ -107,6 +113,7 @@ class SeedRun:
             live,
             tuple(metric.name for metric in result.metrics),
             self._history_start(),
+            planned.fleet.energy,
         )
         self.tracker: Tracker | None = None
         if spec.run.track_bound:
@@ -118,6 +125,7 @@ class SeedRun:
         self.failed = False  # by an update with NaN
         self._cause: str | None = None  # of the failure
         self._final: Vector | None = None  # the last server model of a row up to the horizon
+        self._best: tuple[int, Vector] | None = None  # number of its evaluation, and model
         self.began = self.ended = 0.0
         self._handed_in = False
         # Seconds, those of the machine, and steps before a checkpoint.
@@ -168,6 +176,7 @@ class SeedRun:
         told = self.recorder.count
         self.recorder.observe(event)
         self._keep_final()
+        self._keep_best(told)
         if self.observer is not None:
             self._tell(self.observer, told)
         if self.tracker is not None and self.recorder.last is not None:
@@ -181,13 +190,36 @@ class SeedRun:
         if before and last is not None:
             self._final = last.server
 
+    def _keep_best(self, first: int) -> None:
+        """Keep the server model if one of the new evaluations is the best."""
+        last, spec = self.recorder.last, self.result.spec
+        if spec.run.keep != "best" or self.recorder.count == first or last is None:
+            return
+        rows = self.recorder.rows()
+        best = best_row(rows, self.result.leading, spec.run.horizon)
+        if best is not None and (number := rows.index(best)) >= first:
+            self._best = number, last.server
+
     def _tell(self, observer: Observer, first: int) -> None:
         """Tell the observer of new evaluations, until it ends the run."""
+        last = self.recorder.last
         for number, row in enumerate(self.recorder.rows(first), start=first + 1):
-            if wants_to_stop(observer, self.result.spec.name, row):
+            assert last is not None
+            made = evaluation(
+                self.result.spec.name, row, self.result.metrics, partial(self._network, last.server)
+            )
+            if wants_to_stop(observer, made):
                 self.recorder.drop_after(number)
                 self.aggregator.stopped = True
                 return
+
+    def _network(self, server: Vector) -> nn.Module:
+        """A network of its own with the weights of a server model."""
+        assert self._new_network is not None
+        module = self._new_network(self.planned.seed)
+        state = self.evaluate.state_dict(server)
+        module.load_state_dict({k: v for k, v in state.items() if not k.startswith(OF_LOSS)})
+        return module
 
     @property
     def time(self) -> float:
@@ -218,6 +250,7 @@ class SeedRun:
             event.snapshot(),
             self.recorder.saved(),
             None if self.tracker is None else self.tracker.saved(),
+            self._best,
         )
         return pack(saved, self._kinds)
 
@@ -228,12 +261,17 @@ class SeedRun:
             assert isinstance(saved, SavedSeed)
         except (AssertionError, KeyError, TypeError, ValueError):
             raise NoSnapshot("its content is not that of a checkpoint") from None
+        if saved.best is not None and saved.best[0] >= self._known_evaluations(saved.recorded):
+            raise NoSnapshot("its best model is of an evaluation that this run does not have")
         if self.tracker is not None and saved.tracked is not None:
             self.tracker.restore(saved.tracked)
         self.aggregator.restore(saved.snapshot)
         self.reached = saved.snapshot.version
         self.recorder.restore(saved.recorded, self.reached)
         self._keep_final()
+        self._best = saved.best
+        if isinstance(self.observer, EarlyStopping):  # which goes on counting
+            self._tell(self.observer, 0)
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
         self._before, self._machine_before = saved.seconds, saved.machine_seconds
@@ -241,6 +279,13 @@ class SeedRun:
         self._steps_before = int(known.steps[known.used_by <= self.reached].sum())
         self.result.steps_before += self._steps_before
         self.result.seconds_before += self._machine_before
+
+    def _known_evaluations(self, recorded: Recorded) -> int:
+        """How many of the evaluations of a checkpoint this run has, too."""
+        pairs = zip(recorded.times.tolist(), self.recorder.times.tolist(), strict=False)
+        return next(
+            (n for n, (there, here) in enumerate(pairs) if there != here), len(recorded.times)
+        )
 
     @property
     def _kinds(self) -> Kinds:
@@ -277,7 +322,8 @@ class SeedRun:
             summary = self.result.summary
             summary.runs = (*summary.runs, record)
             summary.status = worst([summary.status, record.status])
-            self.result.states[self.planned.seed] = self.evaluate.state_dict(last.server)
+            kept = last.server if self._best is None else self._best[1]
+            self.result.states[self.planned.seed] = self.evaluate.state_dict(kept)
 
     def _score(self, vector: Vector) -> dict[str, float]:
         """Metrics and loss of a model, by name."""

@@ -129,8 +129,9 @@ def contradiction(stated: StoredResult, seed: int) -> str | None:
     of_a_study = stated.result.lean and stated.path.resolve().parent.name == RUNS_FOLDER
     if of_a_study and spec is not None and stated.path.name != run_digest(spec):
         return f"is in {stated.path.name}, but its specification is that of {run_digest(spec)}"
-    if not stated.result.lean and rows[-1].model_digest not in _file_digests(stated, seed):
-        return f"{MODEL} does not hold the model of its last row"
+    kept, which = stated.result.kept_row(rows)
+    if not stated.result.lean and kept.model_digest not in _file_digests(stated, seed):
+        return f"{MODEL} does not hold the model of its {which} row"
     return end_fault(rows[-1], final_cells(stated.ends[seed]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from favano.errors import BadInput, require
 from favano.file_sizes import check_archive
-from favano.schedule.schedule import Schedule
+from favano.schedule.schedule import COLUMNS, Schedule
 from favano.schedule.timeline import NOTES, SCALES, Timeline
 from favano.types import Floats, Ints
 
@@ -37,9 +37,7 @@ class ContactTrace:
 
     def to_bytes(self) -> bytes:
         """The content of a NumPy archive, without pickles."""
-        arrays = {
-            column.name: np.asarray(getattr(self.schedule, column.name)) for column in _COLUMNS
-        }
+        arrays = {name: np.asarray(getattr(self.schedule, name)) for name in COLUMNS}
         arrays |= {name: getattr(self, name) for name in (*NOTES, "nodes")}
         file = BytesIO()
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -60,7 +58,7 @@ def load_trace(path: Path) -> ContactTrace:
         check_archive(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {_NAMES_OF_0_2.get(name, name): archive[name] for name in archive}
-        columns = {column.name: arrays[column.name] for column in _COLUMNS}
+        columns = {name: arrays[name] for name in COLUMNS}
         columns["clients"] = int(columns["clients"])
         schedule = Schedule(**columns)
         jobs = len(schedule.client)
@@ -75,5 +73,4 @@ def load_trace(path: Path) -> ContactTrace:
         raise BadInput("trace", path, f"is damaged: {error}") from error
 
 
-_COLUMNS = fields(Schedule)
 _NAMES_OF_0_2 = {"base": "start_version", "visit": "used_by", "lost": "wasted_steps"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
 from favano.policies.policy import check_selected
 from favano.schedule.draws import client_steps
 from favano.schedule.polling import plan_polling
+from favano.schedule.present_polling import plan_present_polling
 from favano.schedule.rounds import plan_rounds
 from favano.schedule.schedule import Schedule
 from favano.schedule.virtual_clock import drive
@@ -38,18 +40,41 @@ def plan(policy: Policy, fleet: ClientSpeeds, *, horizon: float, seed: int) -> S
     shortest = _shortest_step(policy, fleet)
     rule = f"need at most {_MOST:,} server steps, which last {shortest:.3g} or more here"
     require(horizon <= _MOST * shortest, "horizon", horizon, rule)
+    always_there = fleet.conditions.always_there
     match policy:
-        case Polling():
+        case Polling() if always_there:
             return plan_polling(policy, fleet, horizon, seed)
-        case Rounds():
+        case Polling():
+            _check_readings(
+                policy,
+                "interruption",
+                "starts_at_zero",
+                "idle_in_interaction",
+                "strict_ties",
+                "overrun",
+                "step_count",
+            )
+            policy = replace(policy, asked=policy.asked or "now")
+            if policy.asks and fleet.conditions.only_absence:
+                return plan_present_polling(policy, fleet, horizon, seed)
+        case Rounds() if always_there:
             return plan_rounds(policy, fleet, horizon, seed)
-        case Windowed():
+        case Rounds():
+            _check_readings(policy, "round_time", "drop_last")
+        case Windowed() if always_there:
             return plan_windowed(policy, fleet, horizon, seed)
         case Buffered():
             _check_buffered(policy, fleet)
             jobs = expected_jobs(policy, fleet, horizon)
             return drive(policy, fleet, horizon, seed, jobs=jobs)
     return drive(policy, fleet, horizon, seed)
+
+
+def _check_readings(policy: Policy, *names: str) -> None:
+    """Refuse readings of the clock that are about fleets that are always there."""
+    for name in names:
+        rule = "is for fleets that are always there, with messages that take no time; remove it"
+        require(name not in policy.given, name, getattr(policy, name), rule)
 
 
 def _check_buffered(policy: Buffered, fleet: ClientSpeeds) -> None:
@@ -83,6 +108,8 @@ def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
             return policy.selected * horizon / (longest + policy.interaction_time)
         case Windowed():
             return float((horizon / np.maximum(work, policy.period)).sum())
+        case Buffered(check_in_rate=float(rate)):
+            return rate * horizon
         case Buffered():
             at_work, pause = policy.concurrency or fleet.clients, policy.server_pause
             by_server = policy.buffer * horizon / pause if pause else math.inf

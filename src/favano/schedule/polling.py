@@ -37,7 +37,7 @@ def plan_polling(policy: Polling, fleet: ClientSpeeds, horizon: float, seed: int
     # In server steps: times of the clock are rounded, and so are their differences.
     tick = np.arange(len(time)) + (0 if policy.starts_at_zero else 1)
     passed = np.append(tick, end[-1] / policy.period)[used_by] - np.append(tick, 0)[base]
-    steps = _count_steps(policy, fleet, client, number, policy.window(passed), most, seed)
+    steps = count_steps(policy, fleet, client, number, policy.window(passed), most, seed)
     return Schedule(
         clients=fleet.clients,
         local_steps=most,
@@ -71,7 +71,7 @@ def _previous(client: Ints, used_by: Ints) -> Ints:
     return result
 
 
-def _count_steps(
+def count_steps(
     policy: Polling,
     fleet: ClientSpeeds,
     client: Ints,

@@ -5,13 +5,24 @@ from __future__ import annotations
 from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from favano.errors import require
+from favano.timing import FaultKind
 from favano.timing.ties import latest
 from favano.types import Floats, Ints
+
+
+class FaultEvent(NamedTuple):
+    """What a fault did to a client."""
+
+    time: float
+    client: int
+    what: FaultKind
+    job: int = -1  # row of the schedule; -1: it met no job
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,11 @@ class Schedule:
     first_step: Ints  # (J,) position in the client's batch stream
     begin: Floats  # (J,) when the client starts, infinity if it never does
     finish: Floats  # (J,) when the client answers or is stopped, infinity if neither
+
+    # Of fleets that meet faults or go away; None: as the jobs themselves say.
+    uploads: Ints | None = None  # (J,) how often the client update was sent
+    scale: Floats | None = None  # (J,) what its client multiplied its delta by
+    faults: tuple[FaultEvent, ...] = ()  # in the order of time
 
     check: InitVar[bool] = True  # False: part of a schedule, which is checked once it is whole
 
@@ -79,6 +95,10 @@ class Schedule:
         return np.searchsorted(self.time, latest(times), side="right").astype(np.int64) - 1
 
 
+MET = ("uploads", "scale")
+COLUMNS = tuple(field.name for field in fields(Schedule) if field.name not in (*MET, "faults"))
+
+
 def one_if_equal(steps: int | Ints) -> int | Ints:
     """K of all clients, if it is the same."""
     if isinstance(steps, int):
@@ -108,7 +128,7 @@ def check_schedule(schedule: Schedule) -> None:
     )
     ordered = (s.finish >= s.begin) & (s.finish <= np.append(s.time, np.inf)[s.used_by])
     check("finish", ordered, "a job must end between its start and its use")
-    order = np.lexsort((s.first_step, s.begin, s.client))
+    order = np.lexsort((s.finish, s.first_step, s.begin, s.client))
     same = s.client[order[1:]] == s.client[order[:-1]]
     apart = s.begin[order[1:]] >= s.finish[order[:-1]]
     check("begin", apart[same], "a client has two jobs at once")
@@ -116,6 +136,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 def save_schedule(schedule: Schedule, path: Path) -> None:
     """Write a schedule as a NumPy archive, without pickles."""
-    arrays = {field.name: np.asarray(getattr(schedule, field.name)) for field in fields(Schedule)}
+    arrays = {name: np.asarray(getattr(schedule, name)) for name in COLUMNS}
+    arrays |= {name: values for name in MET if (values := getattr(schedule, name)) is not None}
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

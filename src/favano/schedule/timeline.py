@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from favano.schedule.schedule import Schedule, one_if_equal
+from favano.schedule.schedule import FaultEvent, Schedule, one_if_equal
 from favano.types import Floats, Ints
 
 # What a federation also notes of a job: its step size, seconds of training, what was expected of
@@ -18,6 +18,7 @@ NOTES = (
     "rate", "seconds", "positive", "mean", "message", "whole", "partition", "scale", "buffer_scale",
 )  # fmt: skip
 SCALES = ("scale", "buffer_scale")  # 1 unless noted otherwise
+ENCOUNTERED = ("uploads", "scale")  # noted where clients meet more than their speed
 
 _INTS = ("client", "steps", "start_version", "used_by", "first_step")
 _FLOATS = ("begin", "finish", "due")
@@ -55,6 +56,7 @@ class Timeline:
         self._wasted = 0  # local steps since the last server step
         self._use_order: list[int] | Ints = []
         self._ends = [0]  # of the server steps' jobs, in this order
+        self.faults: tuple[FaultEvent, ...] = ()  # of jobs by their numbers
         self._rest: Sequence[int] | None = None  # unused jobs in the order of the schedule
         self._begin_order: Ints | None = None  # None: that of the numbers
         self._firsts = [0]  # of the jobs from each version, in this order
@@ -235,6 +237,13 @@ class Timeline:
 
     def _schedule(self, rows: slice | Ints, *, check: bool = True) -> Schedule:
         used_by = self.ints["used_by"][rows]
+        uploads = scale = None
+        if "uploads" in self.floats:
+            uploads, scale = (
+                self.floats["uploads"][rows].astype(np.int64),
+                self.floats["scale"][rows],
+            )
+            scale = None if (scale == 1).all() else scale
         return Schedule(
             clients=self._clients,
             local_steps=self._local_steps,
@@ -247,8 +256,19 @@ class Timeline:
             first_step=self.ints["first_step"][rows],
             begin=self.floats["begin"][rows],
             finish=self.floats["finish"][rows],
+            uploads=uploads,
+            scale=scale,
+            faults=_in_rows(self.faults, rows) if self.faults else (),
             check=check,
         )
+
+
+def _in_rows(faults: Sequence[FaultEvent], rows: slice | Ints) -> tuple[FaultEvent, ...]:
+    """The faults, with the places that their jobs have in the schedule."""
+    if isinstance(rows, slice):
+        return tuple(faults)
+    place = {number: row for row, number in enumerate(rows.tolist())}
+    return tuple(fault._replace(job=place.get(fault.job, -1)) for fault in faults)
 
 
 def _longer(values: A) -> A:

@@ -16,6 +16,7 @@ from favano.methods import all_methods
 from favano.methods.favano import Favano
 from favano.options import did_you_mean, options_of
 from favano.policies.registry import NAME as NAME
+from favano.specification.readings import READING
 from favano.specification.spec import ALGORITHM, LABEL, PARTS, POLICY, Spec, part_options
 
 METHOD = "method"
@@ -71,6 +72,8 @@ def config_of(table: Mapping[str, object]) -> Config:
     for part, value in table.items():
         if part == SERVER and isinstance(value, list):
             shared[SERVER] = value
+        elif part == READING and not isinstance(value, dict):
+            shared[READING] = value
         elif part == POLICY:
             right = isinstance(value, dict) and NAME in value
             require(right, POLICY, value, f"need a table, as [{POLICY}], with its {NAME}")

@@ -30,7 +30,7 @@ def history_start(
 
 
 def files_digest(spec: Spec) -> str | None:
-    """A digest of the files that a run names: step times, and a split; None without any."""
+    """A digest of the files that a run names: of its fleet, and of a split; None without any."""
     paths = [path for path in map(Path, named_files(spec)) if path.is_file()]
     digest = hashlib.sha256()
     for path in paths:
@@ -41,7 +41,6 @@ def files_digest(spec: Spec) -> str | None:
 
 
 def named_files(spec: Spec) -> list[str]:
-    """The files of step times and of a split that a specification names."""
-    texts = (("trace", spec.fleet.step_law), ("file", spec.problem.split or ""))
-    pairs = ((kind, text.partition(":")) for kind, text in texts)
-    return [path for kind, (prefix, _, path) in pairs if prefix == kind]
+    """The files of the fleet and of a split that a specification names."""
+    kind, _, split = (spec.problem.split or "").partition(":")
+    return [*spec.fleet.files, *([split] if kind == "file" else [])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
 from favano.policies.registry import APolicy
@@ -11,9 +11,10 @@ from favano.transforms import ATransform
 
 
 class Keys(TypedDict, total=False):
-    """Each means what it means on the command line; `favano run --help` says more."""
+    """Each means what it means on the command line; `favano run --help-all` says more."""
 
     policy: APolicy  # whom the server asks and when, instead of the method's own policy
+    reading: str | Sequence[str]  # of the paper, by name (docs/readings.md)
     # problem, where it is given by its name
     split: str
     batch_size: int
@@ -21,7 +22,7 @@ class Keys(TypedDict, total=False):
     normalise: bool
     holdout: int
     data_fraction: float
-    # fleet, where none is given
+    # fleet, where none is given, or where it is a word
     clients: int
     mean: Sequence[float]
     fast_fraction: float
@@ -30,6 +31,18 @@ class Keys(TypedDict, total=False):
     step_law: str
     speed_rounding: Literal["nearest", "ceil-slow"]
     speed_order: Literal["random", "slow-first"]
+    flops_per_second: float | Sequence[float]
+    flops_per_score: float
+    availability: str
+    when_away: Literal["lost", "paused", "later"]
+    link: str
+    server_link: str
+    timeout: float
+    faults: str
+    joules_per_step: float | Sequence[float]
+    watts: float | Sequence[float]
+    joules_per_byte: float | Sequence[float]
+    group: Sequence[Mapping[str, object]]
     # clock
     selected: int
     selection: ASelection
@@ -88,6 +101,7 @@ class Keys(TypedDict, total=False):
     evaluate_every: float
     evaluate_on: Literal["test", "clients", "both"]
     variance: Literal["start", "live"]
+    keep: Literal["last", "best"]
     track_bound: bool
     buffers: Literal["average", "local"]
     non_finite: Literal["stop", "skip"]
@@ -104,15 +118,17 @@ class Keys(TypedDict, total=False):
     weights: Literal["exact", "empirical", "monte-carlo", "given", "measured"]
     given_weights: Sequence[float]
     rate_scale: Literal["none", "selected", "buffer"]
-    server_learning_rate: float
     sample_weights: bool
+    server_learning_rate: float
     client_averaging: bool
     server_averaging: bool
     dampening: bool
     buffer: int
-    buffer_mode: Literal["concurrency", "block", "code", "reset"]
+    buffer_mode: Literal["concurrency", "block", "code", "reset", "check-ins"]
     staleness: str
     concurrency: int
+    check_in_rate: float
+    check_ins: Literal["constant", "poisson"]
     distinct: bool
     max_staleness: int
     flush_at_end: bool

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from favano.data.batches import Order as BatchOrder
@@ -28,7 +26,6 @@ from favano.options import (
     Rate,
     Seeds,
     Time,
-    UnitInterval,
     Whole,
     option,
 )
@@ -40,7 +37,8 @@ from favano.quantisation.recipe import (
     QuantisedLayers,
     Recipe,
 )
-from favano.timing import Order, Rounding
+from favano.specification.fleet_part import Fleet as Fleet
+from favano.specification.fleet_part import listed
 from favano.training.local_rule import LocalRule
 from favano.training.optimisers import USUAL, Optimiser, OptimiserName, OptimiserState
 from favano.training.rate_schedule import RateOver, RateRule, parse_rates, rate_factors
@@ -50,24 +48,11 @@ BY_DATA_SET = "by data set"
 _RECIPE = Recipe()
 
 
-def _listed(given: object) -> object:
-    """An array as a tuple."""
-    return tuple(given.tolist()) if isinstance(given, np.ndarray) and given.ndim == 1 else given
-
-
-Means = Annotated[
-    Sequence[PositiveTime],
-    Field(min_length=1),
-    BeforeValidator(_listed),
-    AfterValidator(tuple),
-]
-
-
 def _one_or_each(given: object) -> object:
     """A number for all clients, or a list; a list of one word is a number on a command line."""
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], str):
         return given[0]
-    return _listed(given)
+    return listed(given)
 
 
 EachCount = Annotated[Sequence[Count], Field(min_length=1), AfterValidator(tuple)]
@@ -100,66 +85,6 @@ class ProblemPart(Options):
     normalise: bool = option(False, "scale images to mean 0 and standard deviation 1")
     holdout: Whole = option(0, "hold out N training samples, and test on these")
     data_fraction: PositiveUnitInterval = option(1.0, "fraction of the training samples to use")
-
-
-class Fleet(Options):
-    """Who learns: the clients and how fast they are."""
-
-    clients: Count | None = option(None, "number of clients", otherwise=BY_DATA_SET, symbol="n")
-    mean: Means | None = option(None, "mean time of a local step, per client; else two speeds")
-    fast_fraction: UnitInterval = option(2 / 3, "fraction of fast clients")
-    fast_mean: PositiveTime = option(2.0, "mean time of a local step of fast clients")
-    slow_mean: PositiveTime = option(16.0, "mean time of a local step of slow clients")
-    step_law: str = option(
-        "geometric",
-        "time of a local step: geometric, exponential, deterministic, lognormal[:SIGMA] or "
-        "trace:FILE, a CSV with the columns client and duration",
-    )
-    speed_rounding: Rounding = option(
-        "nearest", "to the nearest, or slow clients rounded up (ceil-slow)"
-    )
-    speed_order: Order = option("random", "slow clients: random ones, or the first")
-
-    def check(self) -> None:
-        """A trace says how fast each client is, and so do means."""
-        traced = self.step_law.startswith("trace:")
-        says = "a trace" if traced else "mean" if self.mean is not None else None
-        idle = ["fast_fraction", "fast_mean", "slow_mean", "speed_rounding", "speed_order"]
-        for name in [*idle, "mean"] if traced else idle:
-            rule = f"has no effect with {says}, which says how fast each client is; remove it"
-            require(says is None or name not in self.given, name, getattr(self, name), rule)
-        if self.mean is not None:
-            fits = self.clients in (None, len(self.mean))
-            require(fits, "clients", self.clients, f"need the length of mean ({len(self.mean)})")
-            object.__setattr__(self, "clients", len(self.mean))
-
-    @classmethod
-    def two_speeds(
-        cls,
-        clients: int,
-        *,
-        fast: float = 2 / 3,
-        fast_mean: float = 2.0,
-        slow_mean: float = 16.0,
-        law: str = "geometric",
-    ) -> Fleet:
-        """A share of fast clients, the others slow."""
-        return cls(
-            clients=clients,
-            fast_fraction=fast,
-            fast_mean=fast_mean,
-            slow_mean=slow_mean,
-            step_law=law,
-        )
-
-    @classmethod
-    def trace(cls, path: str | Path) -> Fleet:
-        """Clients as fast as recorded in a CSV file with the columns client and duration."""
-        from favano.timing import Trace, parse_law
-
-        law = parse_law(f"trace:{path}")
-        assert isinstance(law, Trace)
-        return cls(step_law=f"trace:{path}", clients=len(law.rows))
 
 
 class TrainingPart(Options):
@@ -320,7 +245,7 @@ class TrainingPart(Options):
 
     def rate_factors(self, time: Floats, first_step: Ints, horizon: float) -> Floats:
         """What the schedule makes of the rate of jobs that begin then, after so many own steps."""
-        place = time if self.rate_over == "time" else first_step.astype(np.float64)
+        place = time if self.rate_over == "time" else first_step.astype(float)
         rule, length = parse_rates(self.rate_schedule), self.rate_length or horizon
         return rate_factors(rule, place, length, self.warm_up)
 
@@ -348,6 +273,9 @@ class RunPart(Options):
     )
     variance: Literal["start", "live"] = option(
         "start", "variance of client models: as they start, or train"
+    )
+    keep: Literal["last", "best"] = option(
+        "last", "final model: the last, or the best by the leading metric on held-out samples"
     )
     track_bound: bool = option(False, "record ||grad f||^2 and the paper's bound on it")
     buffers: Buffers = option("average", "BatchNorm statistics: averaged, or per client")

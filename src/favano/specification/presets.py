@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from favano.data.natural import OWN as OWN
 from favano.errors import require
 from favano.options import Options, options_of
+from favano.specification.fleet_part import FLOPS_PER_SCORE
 from favano.specification.parts import RunPart, TrainingPart
 from favano.specification.spec import Spec
 
@@ -75,6 +76,7 @@ def resolve(spec: Spec) -> Spec:
     server = filled(full.server, full.server.numbers)
     full = replace(full, training=training, server=server, run=_with_codec(full.run))
     _check_lanes(full)
+    _check_kept(full)
     return full
 
 
@@ -84,6 +86,8 @@ def _usual(spec: Spec) -> dict[str, object]:
     clients = spec.fleet.clients or (len(steps) if isinstance(steps, tuple) else preset.clients)
     selected = min(preset.selected, clients)
     usual = {**preset._asdict(), "clients": clients, "selected": selected, **spec.method.suggests}
+    if spec.fleet.has_phones:
+        usual["flops_per_score"] = FLOPS_PER_SCORE
     return {**usual, "local_steps": None} if spec.training.local_epochs else usual
 
 
@@ -91,6 +95,8 @@ def chosen_keys(spec: Spec) -> dict[str, object]:
     """What was asked for: keys that are neither at their default nor what is taken otherwise."""
     asked = spec.as_given or spec
     usual = _usual(asked)
+    if asked.fleet.has_links:
+        usual["interaction_time"] = 0.0
     return {key: value for key, value in asked.given.items() if usual.get(key) != value}
 
 
@@ -124,6 +130,15 @@ def _check_lanes(spec: Spec) -> None:
     lanes = stacked and spec.run.engine == "lanes"
     rule = "requires lanes of a GPU: need device=cuda, batch_order=epoch, engine=lanes"
     require(spec.run.precision != "bf16" or lanes, "precision", spec.run.precision, rule)
+
+
+def _check_kept(spec: Spec) -> None:
+    """Refuse to choose a model on test data, or on what clients train on."""
+    best, run = spec.run.keep == "best", spec.run
+    rule = "requires holdout=N: the best model is chosen on held-out samples, never on test data"
+    require(not best or spec.problem.holdout > 0, "keep", run.keep, rule)
+    rule = "requires evaluate_on=test or both, whose scores are those of the held-out samples"
+    require(not best or run.evaluate_on != "clients", "keep", run.keep, rule)
 
 
 def check_named(spec: Spec) -> None:

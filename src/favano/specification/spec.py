@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from typing import Final, TypeVar, cast
@@ -16,6 +16,7 @@ from favano.methods.favano import Favano
 from favano.options import Option, Options, did_you_mean, options_of
 from favano.policies import Policy, Polling, Selection
 from favano.policies.registry import NAME, as_policy, with_options
+from favano.specification.fleet_part import FleetGroup
 from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
 from favano.specification.server_part import ServerPart
 from favano.transforms import AnyTransform, ServerTransform
@@ -31,6 +32,11 @@ PARTS: Final[Mapping[str, type[Options]]] = {
 }
 ALGORITHM, LABEL = "algorithm", "label"  # keys that name the method
 POLICY = "policy"  # key of a run that names one: its name, or a table of its name and options
+_INTERACTION = "interaction_time"
+_READINGS = (  # of the clock, which are known where all clients are there and messages take no time
+    "interruption", "starts_at_zero", "idle_in_interaction", "strict_ties", "overrun", "step_count",
+    "round_time", "drop_last",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Spec:
             fits = clients is None or value is None or value <= clients
             require(fits, name, value, f"need 1..clients ({clients})")
         self._check_local_steps()
+        self._check_conditions()
         for key, drawn in (("step_count", "durations"), ("round_time", "sum")):
             value = getattr(self.clock, key)
             unread = value not in (drawn, "one-draw") and "step_law" in self.fleet.given
@@ -87,6 +94,15 @@ class Spec:
             "need batch_order=epoch, which passes over a client's samples one epoch after another"
         )
         require(epochs is None or order == "epoch", "local_epochs", epochs, rule)
+
+    def _check_conditions(self) -> None:
+        """Refuse what is known only where all clients are always there, by what they meet."""
+        if (cause := self.fleet.conditions) is None:
+            return
+        given = {**self.clock.given, **self.run.given}
+        for key in (*_READINGS, "variance", "track_bound"):
+            rule = f"is not known together with {cause}; remove one of them"
+            require(key not in given, key, given.get(key), rule)
 
     def _check_policy(self) -> None:
         """Refuse options that are taken already, and those that nobody would read."""
@@ -119,6 +135,8 @@ class Spec:
                 "need plain SGD and no server transforms, since the theorem is about the method's "
                 "own steps"
             )
+        if isinstance(self.method, Favano) and self.method.sample_weights:
+            return "sample_weights", "need sample_weights=false, since the theorem weighs all alike"
         if self.policy is not None and not isinstance(self.policy, Polling):
             return POLICY, "need polling, since the theorem is about it"
         if self.training.recipe is None:
@@ -191,7 +209,13 @@ def _written(value: object) -> object:
         return str(value)
     if not isinstance(value, tuple):
         return value
-    return tuple(str(item) if isinstance(item, ServerTransform) else item for item in value)
+    return tuple(map(_written_item, value))
+
+
+def _written_item(item: object) -> object:
+    if isinstance(item, FleetGroup):
+        return item.given
+    return str(item) if isinstance(item, ServerTransform) else item
 
 
 @cache
@@ -233,7 +257,20 @@ def make_spec(keys: Mapping[str, object], kind: type[AnyMethod] | None = None) -
             raise unknown_key(key, value, kind, policy)
     made = {part: PARTS[part](**parts[part]) for part in PARTS}
     method = make_method(kind, options, label)
-    return Spec(method=method, policy=policy, **made)  # type: ignore[arg-type]
+    spec = Spec(method=method, policy=policy, **made)  # type: ignore[arg-type]
+    return with_fleet(spec, spec.fleet, values)
+
+
+def with_fleet(spec: Spec, fleet: Fleet, keys: Mapping[str, object]) -> Spec:
+    """The specification of these keys with a fleet; its links are the interaction time.
+
+    >>> make_spec({"link": "home"}).clock.interaction_time
+    0.0
+    """
+    clock = spec.clock
+    if fleet.has_links and _INTERACTION not in keys:
+        clock = replace(clock, interaction_time=0.0)
+    return replace(spec, fleet=fleet, clock=clock)
 
 
 def with_policy(keys: Mapping[str, object], kinds: Iterable[type[AnyMethod]]) -> dict[str, object]:
@@ -289,13 +326,22 @@ def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
     own = options_of(method_class(str(name)))
     kept = {
         key: value
-        for key, value in asked.given.items()
+        for key, value in given_keys(asked).items()
         if key in part_options() or key in own or key == LABEL
     }
     if (policy := asked.policy) is not None:
         shared = shared_options(type(policy))
         kept[POLICY] = with_options(policy, {key: keys[key] for key in shared if key in keys})
     return make_spec({**kept, **keys, ALGORITHM: name})
+
+
+def given_keys(spec: Spec) -> dict[str, object]:
+    """Keys from which `make_spec` makes the same specification, as it was asked for."""
+    asked = spec.as_given or spec
+    if not asked.fleet.has_links:
+        return asked.given
+    # Also if it has the value that is usual without links.
+    return {**asked.given, _INTERACTION: asked.clock.interaction_time}
 
 
 T = TypeVar("T")

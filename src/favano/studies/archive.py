@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from shutil import rmtree
 
-from favano.errors import BadInput
+from favano.errors import BadInput, require
 from favano.records import ACCURACY, CostRecord, Entry
 from favano.records.folder import CHECKPOINTS, RUNS_FOLDER, SUMMARY
 from favano.results import Result, read_result, write_result
@@ -77,6 +77,8 @@ class Archive:
         if not self.has(run):
             return before
         result = self.read(run)
+        rule = "is damaged; remove it, and it will be run again"
+        require(ACCURACY in result.metrics, "out", self.path(run), rule)
         record, cost = result.final_runs[0], result.summary.cost
         assert cost is not None
         mean = record.mean_model[ACCURACY.name]
@@ -114,7 +116,6 @@ def _read(folder: Path) -> Result:
         result = read_result(folder)
     except BadInput as error:
         raise BadInput("out", folder, rule) from error
-    whole = result.lean and ACCURACY in result.metrics and result.final_runs
-    if not whole:
+    if not (result.lean and result.final_runs):
         raise BadInput("out", folder, rule)
     return result

@@ -28,6 +28,7 @@ from favano.planning.planned import bind_method, plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
 from favano.run.assembly import assemble
+from favano.run.job_cost import job_cost
 from favano.run.run_kernels import long_run_kernels
 from favano.run.runner import run_together
 from favano.run.samples import ModelFactory, Samples, make_task
@@ -36,6 +37,7 @@ from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, required
 from favano.studies.stopwatch import BenchStopwatch
 from favano.studies.workload import workload
+from favano.timing import JobCost
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
 from favano.training.worker_lanes import one_thread, usable_cores
 from favano.types import Stack
@@ -136,18 +138,20 @@ def bench(spec: Spec, samples: Samples, effort: Effort, model: ModelFactory | No
 
     `model` makes the network, by default that of the specification.
     """
-    policy = bind_method(spec, spec.run.seed, samples.traits).run_policy
+    make = model or sources.named_model(spec, samples)
+    cost = job_cost(spec, samples, make)
+    policy = bind_method(spec, spec.run.seed, samples.traits, cost).run_policy
     rule = "its jobs depend on the models, so that the work of a sample is not known"
     require(not policy.grows, "algorithm", spec.method.name, rule)
     rule = "bench compares the plain loop with lanes; remove it"
     require(spec.run.engine == "lanes", "engine", spec.run.engine, rule)
-    systems = _systems(spec, samples, model or sources.named_model(spec, samples), effort)
+    systems = _systems(spec, samples, make, effort)
     pilots = [_pilot(system, effort.seconds) for system in systems]
     taken = [
         [system.measure(pilot.spec) for system, pilot in zip(systems, pilots, strict=True)]
         for _ in range(effort.repeats)
     ]
-    work = [_work(pilot.spec, samples) for pilot in pilots]
+    work = [_work(pilot.spec, samples, cost) for pilot in pilots]
     return Bench(
         spec=spec_keys(pilots[-1].spec),
         repeats=effort.repeats,
@@ -255,7 +259,7 @@ class _TimedTrainer:
 
 def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _Sample:
     """Train one update after the other, one client after the other, in this process."""
-    planned = plan_seed(spec, spec.run.seed, samples.traits)
+    planned = plan_seed(spec, spec.run.seed, samples.traits, job_cost(spec, samples, model))
     network = quantised(sources.initial_module(model, planned.seed), spec.training.recipe)
     flat = FlatModel(network, device=samples.labels.device)
     task, aggregator, rule = assemble(planned, samples, flat, flat.snapshot())
@@ -271,9 +275,9 @@ def _plain(samples: Samples, model: ModelFactory, threads: int, spec: Spec) -> _
     return _Sample(planned.schedule.used_steps / seconds, seconds, None, shares, kernels)
 
 
-def _work(spec: Spec, samples: Samples) -> dict[str, float]:
+def _work(spec: Spec, samples: Samples, cost: JobCost | None) -> dict[str, float]:
     """The workload of a sample."""
-    planned = plan_seeds(spec, samples.traits)
+    planned = plan_seeds(spec, samples.traits, cost)
     batches = [make_task(spec, plan.seed, plan.fleet, samples).batches for plan in planned]
     return workload(planned, batches)
 

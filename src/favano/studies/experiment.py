@@ -11,7 +11,7 @@ from favano.errors import require
 from favano.specification.digest import run_digest
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, changed, make_spec, required
-from favano.studies.search import Search
+from favano.studies.search import RateSearch
 
 PAPER = "paper"  # the reading that is compared with the paper's numbers
 _POINTS = 20  # evaluations of a scaled run, at least
@@ -80,7 +80,7 @@ class Experiment:
     figures: Mapping[str, Panels] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     note: str = ""
-    search: Search | None = None
+    search: RateSearch | None = None
     ours: bool = False
     about: Mapping[str, str] = field(default_factory=dict)
 

@@ -10,7 +10,8 @@ from favano import theory
 from favano.errors import BadInput, require
 from favano.methods.favano import Favano
 from favano.planning.client_weights import speed_names
-from favano.planning.planned import make_context, make_fleet
+from favano.planning.fleet import make_fleet
+from favano.planning.planned import make_context
 from favano.policies import Polling
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, required
@@ -44,6 +45,12 @@ class Case:
         """The setting of Theorem 1."""
         fleet = make_fleet(self.spec, self.spec.run.seed)
         return theory.setting(self.policy, fleet, self.rule, form)
+
+    @property
+    def laws(self) -> dict[str, StepCount]:
+        """The law of the step count for each speed; refused where the theorem has no say."""
+        theory.check_always_there(make_fleet(self.spec, self.spec.run.seed))
+        return speed_laws(self.spec)
 
     @property
     def policy(self) -> Polling:
@@ -120,7 +127,8 @@ def speed_laws(spec: Spec) -> dict[str, StepCount]:
     if not isinstance(policy, Polling):
         rule = "does not poll clients; the law is about steps between polls, as favano's"
         raise BadInput("algorithm", full.method.name, rule)
-    fleet, laws = context.fleet, theory.class_laws(policy, context.fleet)
+    fleet = context.fleet
+    laws = theory.speed_laws(policy, fleet, required(full.run.horizon))
     laws.sort(key=lambda group: float(fleet.mean[group.members[0]]))
     kinds = [int(fleet.alike[group.members[0]]) for group in laws]
     speeds = dict.fromkeys(kinds)
@@ -142,7 +150,7 @@ def steps_document(spec: Spec) -> Document:
 def alpha_document(case: Case) -> Document:
     """Both weights, a_i and b_i in three forms, and the two parts of the estimators' variances."""
     document: Document = {}
-    for name, law in speed_laws(case.spec).items():
+    for name, law in case.laws.items():
         entry: Document = {}
         for rule in RULES:
             forms = {str(form): theory.coefficients(law, rule, form)._asdict() for form in _FORMS}

@@ -13,7 +13,7 @@ from typing import Final
 from favano.methods import our_methods
 from favano.records.ledger import TUNED
 from favano.studies.experiment import Experiment, Reading, StudyRun, seeded
-from favano.studies.search import Search, SearchGrid
+from favano.studies.search import RateSearch, Rung, Search, SearchGrid
 
 _METHODS: Final = ("fedavg", "fedbuff", "favano", "favano-delta")
 _CLIENT = (1 / 4, 1 / 2, 1, 2, 4)
@@ -60,7 +60,11 @@ def natural_runs(keys: Mapping[str, object], seeds: int) -> list[StudyRun]:
 
 
 def _experiment(
-    keys: Mapping[str, object], title: str, heading: str, search: Search, about: Mapping[str, str]
+    keys: Mapping[str, object],
+    title: str,
+    heading: str,
+    rates: RateSearch,
+    about: Mapping[str, str],
 ) -> Experiment:
     return Experiment(
         name=str(keys["dataset"]),
@@ -71,17 +75,18 @@ def _experiment(
         columns={_COLUMN: heading},
         figures={"figure": _OVER_TIME},
         readings=_READINGS,
-        search=search,
+        search=rates,
         ours=True,
-        about={"search": _words(search), **about},
+        about={"search": _words(rates.search), **about},
     )
 
 
 def _words(search: Search) -> str:
+    first, *others = search.rungs
     return (
-        f"every method tries {search.pairs} pairs of rates with {search.seeds} seed, judged on "
-        f"{search.holdout:,} held-out training samples after {100 * search.time:g} % of the time"
-        + (f"; the best {search.finalists} go on to the end." if search.finalists else ".")
+        f"every method tries {first.points} pairs of rates with {search.seeds} seed, judged on "
+        f"{search.holdout:,} held-out training samples after {100 * first.time:g} % of the time"
+        + (f"; the best {others[0].points} go on to the end." if others else ".")
     )
 
 
@@ -89,7 +94,8 @@ FEMNIST: Final = _experiment(
     FEMNIST_KEYS,
     "FEMNIST by writer: LEAF's network with two convolutions",
     "by writer",
-    Search(_GRIDS, holdout=4000, time=0.2, finalists=5),  # by then some have learnt nothing yet
+    # After a fifth of the time some have learnt nothing yet.
+    RateSearch(_GRIDS, Search((Rung(0.2, 15), Rung(1.0, 5)), holdout=4000)),
     {
         "published": (
             "FedAvg reaches 84.9 % on EMNIST with 62 classes in Reddi et al. (Adaptive Federated "
@@ -108,7 +114,7 @@ SHAKESPEARE: Final = _experiment(
     SHAKESPEARE_KEYS,
     "Shakespeare by role: the next character, by LEAF's LSTM",
     "100 roles",
-    Search(_GRIDS, holdout=4000, time=0.25),
+    RateSearch(_GRIDS, Search((Rung(0.25, 15),), holdout=4000)),
     {
         "published": (
             "FedAvg reaches 56.9 % in Reddi et al. (Adaptive Federated Optimization, ICLR 2021, "

@@ -14,6 +14,7 @@ from favano.planning.planned import plan_seed
 from favano.run import samples as sources
 from favano.run.assembly import assemble
 from favano.run.constants import Point, Probe
+from favano.run.job_cost import job_cost
 from favano.run.samples import ModelFactory, Samples
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
@@ -33,7 +34,8 @@ def pilot(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> Esti
     spec = resolve(spec)
     rule = "need none: the theorem's constants are about gradients in full precision"
     require(spec.training.recipe is None, "quantise", spec.training.quantise, rule)
-    planned = plan_seed(spec, spec.run.seed, samples.traits)
+    cost = job_cost(spec, samples, model)
+    planned = plan_seed(spec, spec.run.seed, samples.traits, cost)
     module = sources.initial_module(model, spec.run.seed)
     dtype = sources.number_type(module, samples)
     flat = FlatModel(module, device=samples.labels.device, dtype=dtype)

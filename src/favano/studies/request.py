@@ -99,10 +99,10 @@ def finalists(
     experiment: Experiment, parts: Mapping[str, Sequence[StudyRun]], archive: Archive
 ) -> list[StudyRun]:
     """The pairs of rates that are tried to the end, once all have been tried for a while."""
-    search = experiment.search
-    if search is None or not search.finalists or TUNING not in parts:
+    rates = experiment.search
+    if rates is None or len(rates.search.rungs) < 2 or TUNING not in parts:
         return []
-    return finalist_runs(parts[RUNS], search, [archive.entry(run) for run in parts[TUNING]])
+    return finalist_runs(parts[RUNS], rates, [archive.entry(run) for run in parts[TUNING]])
 
 
 def tuned_parts(

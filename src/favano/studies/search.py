@@ -1,14 +1,38 @@
-"""A search for learning rates: the pairs that each method tries, and on what they are judged."""
+"""A search for settings: points that are tried on rungs, the best of each rung on the next one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from favano.errors import require
 
 FIRST_SEED: Final = 1000  # of a search; reported seeds are 0, 1, ... and stay below
+Point: TypeAlias = Mapping[str, object]  # values by key
+_FACTOR = 3  # of successive halving: a third of the points go on, for three times as long
+
+
+class Rung(NamedTuple):
+    """How many points of each method are tried, and for how long."""
+
+    time: float  # share of the horizon
+    points: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """The same search for every method: as many points, on the same held-out samples and seeds.
+
+    Args:
+        rungs: all points are tried on the first, the best on the next, to the end on the last.
+        holdout: training samples that are held out to judge them.
+        seeds: number of seeds of each point, which no table uses.
+    """
+
+    rungs: tuple[Rung, ...]
+    holdout: int
+    seeds: int = 1
 
 
 class SearchGrid(NamedTuple):
@@ -19,32 +43,34 @@ class SearchGrid(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
-    """The same search for every method: as many pairs, on the same held-out samples and seeds.
-
-    Args:
-        grids: the pairs that each method tries.
-        holdout: training samples that are held out to judge them.
-        seeds: number of seeds of each pair, which no table uses.
-        time: share of the horizon.
-        finalists: the best pairs, which are then tried to the end; the best of these is chosen.
-    """
+class RateSearch:
+    """A search for the learning rates of an experiment, with a grid for every method."""
 
     grids: Mapping[str, SearchGrid]
-    holdout: int
-    seeds: int = 1
-    time: float = 1.0
-    finalists: int = 0
+    search: Search
 
     def __post_init__(self) -> None:
-        sizes = set(map(_size, self.grids.values()))
-        require(len(sizes) == 1, "grids", sizes, "need equally many pairs for every method")
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs that each method tries."""
-        return _size(next(iter(self.grids.values())))
+        sizes = {len(grid.client) * len(grid.server) for grid in self.grids.values()}
+        rule = "need equally many pairs for every method, those of the first rung"
+        require(sizes == {self.search.rungs[0].points}, "grids", sizes, rule)
 
 
-def _size(grid: SearchGrid) -> int:
-    return len(grid.client) * len(grid.server)
+def to_the_end(points: int) -> tuple[Rung, ...]:
+    """All points are tried for the whole time."""
+    return (Rung(1.0, points),)
+
+
+def halving(points: int) -> tuple[Rung, ...]:
+    """Successive halving: a third of the points go on, for three times as long.
+
+    Jamieson, Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization",
+    AISTATS 2016, with the factor 3 of Hyperband.
+
+    >>> [(round(1 / rung.time), rung.points) for rung in halving(35)]
+    [(9, 35), (3, 12), (1, 4)]
+    """
+    counts = [points]
+    while len(counts) < 2 or counts[-1] >= 2 * _FACTOR:
+        counts.append(-(-counts[-1] // _FACTOR))
+    last = len(counts) - 1
+    return tuple(Rung(_FACTOR ** (rung - last), count) for rung, count in enumerate(counts))

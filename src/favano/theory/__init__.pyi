@@ -1,3 +1,6 @@
+from .absence import ever_there as ever_there
+from .absence import expected_contacts as expected_contacts
+from .absence import expected_shares as expected_shares
 from .advice import Advice as Advice
 from .advice import Estimate as Estimate
 from .advice import Estimates as Estimates
@@ -12,6 +15,7 @@ from .bounds import descent as descent
 from .bounds import full_expansion as full_expansion
 from .bounds import printed_expansion as printed_expansion
 from .coefficients import Form as Form
+from .coefficients import check_always_there as check_always_there
 from .coefficients import coefficients as coefficients
 from .coefficients import setting as setting
 from .complexity import ComplexityTerms as ComplexityTerms
@@ -52,6 +56,7 @@ from .server_time import server_time as server_time
 from .steps import StepCount as StepCount
 from .steps import class_laws as class_laws
 from .steps import expected_counts as expected_counts
+from .steps import speed_laws as speed_laws
 from .steps import step_count as step_count
 from .table import Delays as Delays
 from .table import Method as Method

@@ -19,7 +19,7 @@ from favano.errors import require
 from favano.policies import Polling, StepsPerJob
 from favano.schedule.draws import client_steps
 from favano.theory.bounds import full_expansion
-from favano.theory.coefficients import Form, check_uniform, setting_of
+from favano.theory.coefficients import Form, check_always_there, check_uniform, setting_of
 from favano.theory.complexity import Choice, fewest_rounds
 from favano.theory.conditions import largest_rate, sufficient_conditions
 from favano.theory.estimators import Rule
@@ -187,6 +187,7 @@ def candidates(policy: Polling, fleet: ClientSpeeds, rule: Rule, form: Form) -> 
     Ticks in which some client can never finish a step are left out; a policy with such a tick is
     refused.
     """
+    check_always_there(fleet)
     check_uniform(policy)
     present, longest = policy.local_steps, policy.longest_job
     steps = sorted({longest, *(k for k in _STEPS if k <= 2 * longest)})

@@ -65,12 +65,23 @@ def setting(
     >>> round(found.mean_a, 4), round(found.b, 4)
     (0.3391, 1.3502)
     """
+    check_always_there(fleet)
     check_uniform(policy)
     return setting_of(class_laws(policy, fleet), policy.selected, rule, form)
 
 
+def check_always_there(fleet: ClientSpeeds) -> None:
+    """Refuse fleets that the theorem does not cover.
+
+    >>> from favano.timing import two_speeds
+    >>> check_always_there(two_speeds(2))
+    """
+    text = "the theorem is about clients that are always there, without links, timeouts and faults"
+    require(fleet.conditions.always_there, "fleet", "absence or faults", text)
+
+
 def check_uniform(policy: Polling) -> None:
-    """Refuse what the theorem does not cover."""
+    """Refuse selections that the theorem does not cover."""
     text = "need uniform: the theorem is about clients that are all selected alike"
     require(policy.selection == Uniform(), "selection", policy.selection, text)
 

@@ -1,7 +1,8 @@
 """Shares of groups of clients in the model, with their uncertainty, and a verdict.
 
-A client's fair share is 1/n. The share that a method gives it depends on the draws of the schedule;
-how much the share of a group varies between stretches of the schedule gives its uncertainty.
+A client's fair share is 1/n, or its share of all samples where these count. The share that a method
+gives it depends on the draws of the schedule; how much the share of a group varies between
+stretches of the schedule gives its uncertainty.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class ShareEstimate:
     weight: float  # its share
     low: float  # end of a confidence interval
     high: float
-    fair: float  # its share of the clients
+    fair: float  # its share of the clients, or of all samples
 
     @property
     def favoured(self) -> bool:
@@ -45,7 +46,8 @@ class ShareEstimate:
     @property
     def clients_named(self) -> str:
         """`fast clients`, `the slowest tenth`."""
-        return f"the {self.name}" if self.name.endswith("tenth") else f"{self.name} clients"
+        part = self.name.endswith("tenth") or self.name.startswith("half")
+        return f"the {self.name}" if part else f"{self.name} clients"
 
 
 def shares(
@@ -56,6 +58,7 @@ def shares(
     late: Floats | None = None,
     *,
     updates: Ints | None = None,
+    fair: Floats | None = None,
     confidence: float = CONFIDENCE,
 ) -> list[ShareEstimate]:
     """The groups' shares, with intervals from their spread along the schedule.
@@ -79,6 +82,7 @@ def shares(
         names: names of the groups.
         late: shares of the groups in some server models, (m, g).
         answers: number of updates that moved the model, of each group and as `moved`, (V, g).
+        fair: fair share of each group, (g,); None: its share of the clients.
         confidence: that all intervals hold.
 
     >>> moved = np.array([[1.0, 1.0], [1.2, 0.8]])
@@ -97,8 +101,9 @@ def shares(
     spread = np.zeros(len(weight)) if late is None or len(late) < 2 else late.std(axis=0, ddof=1)
     heard = np.zeros_like(blocks) if updates is None else np.add.reduceat(updates, edges)
     counts = heard.sum(axis=0)
-    columns = zip(blocks.T, weight.tolist(), spread, counts, clients, names, strict=True)
-    for part, share, deviation, own, size, name in columns:
+    due = clients / clients.sum() if fair is None else fair
+    columns = zip(blocks.T, weight.tolist(), spread, counts, clients, names, due, strict=True)
+    for part, share, deviation, own, size, name, right in columns:
         error, low, high = 1.0, 0.0, 1.0
         if count >= _FEWEST and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
@@ -109,7 +114,7 @@ def shares(
             if updates is not None and min(own, counts.sum() - own) < _RARE:
                 widest = _binomial_interval(share, _worth(total, heard.sum(axis=1)), level)
                 low, high = min(low, widest[0]), max(high, widest[1])
-        groups.append(ShareEstimate(name, int(size), share, low, high, float(size / clients.sum())))
+        groups.append(ShareEstimate(name, int(size), share, low, high, float(right)))
     return groups
 
 
@@ -127,10 +132,12 @@ def _binomial_interval(share: float, size: float, level: float) -> tuple[float, 
     return float(low), float(high)
 
 
-def verdict(groups: Sequence[ShareEstimate], *, enough: bool = True) -> str:
+def verdict(
+    groups: Sequence[ShareEstimate], *, enough: bool = True, fair_is: str = "fair is"
+) -> str:
     """One sentence that says which clients the method favours or slights, if any.
 
-    Nothing is judged if the clients that it is about are not `enough`.
+    Nothing is judged if the clients that it is about are not `enough`. `fair_is` says what is fair.
 
     >>> fast, slow = (11, 0.671, 0.65, 0.69, 0.11), (89, 0.329, 0.31, 0.35, 0.89)
     >>> verdict([ShareEstimate("fast", *fast), ShareEstimate("slow", *slow)])
@@ -148,7 +155,7 @@ def verdict(groups: Sequence[ShareEstimate], *, enough: bool = True) -> str:
     slighted = [share for share in groups if share.slighted]
     telling = (favoured or slighted or groups[:1]) if enough else groups
     shown = max(telling, key=lambda share: abs(share.weight - share.fair))
-    weight, fair = f"{100 * shown.weight:.1f} %", f"fair is {100 * shown.fair:.1f} %"
+    weight, fair = f"{100 * shown.weight:.1f} %", f"{fair_is} {100 * shown.fair:.1f} %"
     interval, who = f"[{100 * shown.low:.1f}, {100 * shown.high:.1f}]", shown.clients_named
     if enough and (favoured or slighted):
         said = "favours" if favoured else "slights"

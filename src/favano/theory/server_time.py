@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from favano.errors import require
 from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
 from favano.schedule import plan
 from favano.schedule.draws import client_steps
@@ -54,6 +55,8 @@ def server_time(
     >>> round(server_time(Rounds(selected=20, local_steps=20), two_speeds(100)).mean, 1)
     417.4
     """
+    rule = "leaves the time of a server step without a known law; plan the run instead"
+    require(fleet.conditions.always_there, "fleet", "absence or faults", rule)
     match policy:
         case Polling() | Windowed():
             return ServerTime(policy.period)

@@ -22,7 +22,8 @@ import numpy as np
 from favano.errors import BadInput, require
 from favano.policies import Policy, Polling, Rounds
 from favano.policies.policy import check_selected
-from favano.schedule.draws import client_steps
+from favano.schedule.draws import alike_jobs, client_steps
+from favano.theory.absence import check_conditions, expected_contacts, polled_tails
 from favano.theory.durations import check_law, finished, job_laws
 from favano.theory.inclusion import selection_chances
 from favano.theory.recordings import deadline_steps, polled_steps
@@ -146,6 +147,9 @@ def class_laws(
 ) -> list[ClassLaw]:
     """The law of every client's step count, once for each distinct speed, K and chance.
 
+    Where clients come and go, once for each K, speed and presence; those that are never asked are
+    left out.
+
     >>> from favano.timing import two_speeds
     >>> for members, law in class_laws(Polling(selected=20, local_steps=20), two_speeds(100)):
     ...     print(len(members), round(law.mean, 4))
@@ -153,7 +157,11 @@ def class_laws(
     33 2.187
     """
     chance, size = np.zeros(fleet.clients), fleet.clients  # a chance matters for polling alone
+    check_conditions(policy, fleet)
     if isinstance(policy, Polling) and policy.step_count == "durations":
+        if (presence := fleet.conditions.presence) is not None:
+            tails = polled_tails(policy, fleet, presence, resolution)
+            return [ClassLaw(who, _from_tail(at_least)) for who, at_least in tails]
         check_selected(policy.selected, size)
         chance = selection_chances(policy, fleet.streams)
     laws = []
@@ -170,15 +178,38 @@ def class_laws(
 def expected_counts(policy: Policy, fleet: ClientSpeeds) -> tuple[Floats, Floats]:
     """P(E_i > 0) and E[min(E_i, K)] of every client, the two weights of equation (3).
 
+    NaN: a client that is never there when the server asks.
+
     >>> from favano.timing import two_speeds
     >>> positive, mean = expected_counts(Polling(selected=20, local_steps=20), two_speeds(100))
     >>> round(float(mean.max()), 4), round(float(positive.min()), 4)
     (12.4929, 0.7406)
     """
-    positive, mean = np.empty(fleet.clients), np.empty(fleet.clients)
+    positive, mean = np.full((2, fleet.clients), np.nan)
     for members, law in class_laws(policy, fleet):
         positive[members], mean[members] = law.p_positive, law.mean
     return positive, mean
+
+
+def speed_laws(policy: Polling, fleet: ClientSpeeds, horizon: float) -> list[ClassLaw]:
+    """The same for each speed and K: the law of a contact of any of these clients.
+
+    >>> from favano.timing import two_speeds
+    >>> len(speed_laws(Polling(selected=20, local_steps=20), two_speeds(100), 5000.0))
+    2
+    """
+    laws = class_laws(policy, fleet)
+    if fleet.conditions.presence is None:
+        return laws
+    contacts, merged = expected_contacts(policy, fleet, horizon), []
+    number = alike_jobs(fleet.alike, client_steps(policy, fleet))
+    kind = np.array([number[members[0]] for members, _ in laws])
+    for each in np.unique(kind):
+        those = [law for law, own in zip(laws, kind, strict=True) if own == each]
+        weight = np.array([contacts[members].sum() for members, _ in those])
+        pmf = weight @ np.stack([law.pmf for _, law in those]) / weight.sum()
+        merged.append(ClassLaw(np.concatenate([members for members, _ in those]), StepCount(pmf)))
+    return merged
 
 
 def _from_tail(at_least: Floats) -> StepCount:

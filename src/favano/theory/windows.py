@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import fft, special
 
-from favano.errors import BadInput
+from favano.errors import BadInput, require
 from favano.policies import Windowed
 from favano.schedule.draws import client_steps
 from favano.theory.durations import job_laws, lognormal_cumulative, recorded_jobs
@@ -43,6 +43,8 @@ def expected_windows(policy: Windowed, fleet: ClientSpeeds) -> Floats:
     >>> sorted(expected_windows(Windowed(period=7.0, local_steps=2), fleet).tolist())
     [1.0, 5.0]
     """
+    rule = "leaves the windows of a job without an exact law; use window_weights=identical"
+    require(fleet.conditions.always_there, "fleet", "absence or faults", rule)
     windows = np.empty(fleet.clients)
     for members, law, mean, steps in job_laws(fleet, fleet.law, client_steps(policy, fleet)):
         windows[members] = job_windows(law, mean, steps, policy.period)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import as_file, files
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -22,9 +21,10 @@ from favano.rng import Stream, bits, uniform
 from favano.types import Floats, Ints, Mask
 
 DAY = 86_400.0  # seconds
-_PHONES_DAYS = 6  # of the recording in this package
 _APART = 1 / 12  # of a day: how far clients of one time zone are apart
+_BEYOND = 1e-6  # of the horizon, for which presence is known
 _DRAWN = 64  # durations that are drawn at once
+_MOST = 30_000_000  # intervals of all clients
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,25 @@ class Presence:
     first: Ints  # (n + 1,) where each client's intervals begin
     begin: Floats  # (m,)
     end: Floats  # (m,)
+    until: float | None = None  # the horizon up to which it is known; None: the last end
+
+    @property
+    def horizon(self) -> float:
+        """The time up to which this is known."""
+        return float(self.end.max(initial=0.0)) if self.until is None else self.until
 
     @property
     def clients(self) -> int:
         """Number of clients n."""
         return len(self.first) - 1
+
+    @cached_property
+    def alike(self) -> Ints:
+        """Number of each client's intervals, (n,); clients that are there together share it."""
+        number: dict[bytes, int] = {}
+        both = np.stack([self.begin, self.end], axis=1)
+        rows = (row.tobytes() for row in np.split(both, self.first[1:-1]))
+        return np.array([number.setdefault(row, len(number)) for row in rows])
 
     def at(self, client: Ints, time: Floats | float) -> Mask:
         """Whether these clients are there at these times, broadcast."""
@@ -65,6 +79,13 @@ class Presence:
         place = _first(self._before[1:], begin, stop, needed)
         time = self._begins[place] + (needed - self._before[place])
         return np.where(place < stop, time, inf)
+
+    def there_from(self, client: Ints, time: Floats | float) -> Floats:
+        """When these clients are there, from these times on; infinity: never again."""
+        place, there = self._last_begun(client, time)
+        following = np.where(there, place + 1, self.first[client])
+        begin = np.where(following < self.first[np.add(client, 1)], self._begins[following], inf)
+        return np.where(self.at(client, time), time, begin)
 
     def share(self, horizon: float) -> Floats:
         """Share of the time up to the horizon in which each client is there, (n,)."""
@@ -124,22 +145,26 @@ class Recorded:
 
     Args:
         rows: for each recorded client its intervals, (m, 2).
-        length: the recording begins anew after it; infinity: as it ends, it stays.
+        length: of the recording, or of each client's: it begins anew after it; infinity: as it
+            ends, it stays.
     """
 
     rows: Sequence[Floats]
-    length: float = inf
+    length: float | Floats = inf
 
     def presence(self, seed: int, streams: Ints, horizon: float) -> Presence:
-        if not isfinite(self.length):
-            most = f"need {len(self.rows)} clients at most, as many as are recorded"
-            require(streams.max() < len(self.rows), "availability", len(streams), most)
-        period, shift = self.length, np.zeros(len(streams))
-        more = streams >= len(self.rows)
-        shift[more] = uniform(seed, Stream.AVAILABILITY, streams[more]) * period
+        row_of = streams % len(self.rows)
+        length = np.broadcast_to(self.length, len(self.rows))[row_of]
+        more, shift = streams >= len(self.rows), np.zeros(len(streams))
+        most = f"need {len(self.rows)} clients at most, as many as are recorded"
+        require(bool(np.isfinite(length[more]).all()), "availability", len(streams), most)
+        shift[more] = uniform(seed, Stream.AVAILABILITY, streams[more]) * length[more]
+        sizes = np.array([len(row) for row in self.rows])[row_of]
+        _need_few(float(np.sum(sizes * ((horizon + shift) // length + 1))))
         rows = []
-        for stream, offset in zip(streams.tolist(), shift.tolist(), strict=True):
-            row = self.rows[stream % len(self.rows)]
+        parts = zip(row_of.tolist(), length.tolist(), shift.tolist(), strict=True)
+        for number, period, offset in parts:
+            row = self.rows[number]
             times = np.arange((horizon + offset) // period + 1)[:, None, None]
             rows.append((row if period == inf else row + (times * period - offset)).reshape(-1, 2))
         owner = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
@@ -164,6 +189,7 @@ class Daily:
         require(0 < self.day < inf, "availability", self.day, "need a positive length of the day")
 
     def presence(self, seed: int, streams: Ints, horizon: float) -> Presence:
+        _need_few(len(streams) * horizon / self.day)
         zone = bits(seed, Stream.AVAILABILITY, streams) % np.uint64(self.zones)
         own = uniform(seed, Stream.AVAILABILITY, streams, 1) * _APART
         phase = (zone / self.zones + own) % 1.0
@@ -191,6 +217,7 @@ class TwoState:
         require(good, "availability", f"{self.there:g}:{self.away:g}", "need two positive times")
 
     def presence(self, seed: int, streams: Ints, horizon: float) -> Presence:
+        _need_few(len(streams) * horizon / (self.there + self.away))
         share = self.there / (self.there + self.away)
         away = uniform(seed, Stream.AVAILABILITY, streams) >= share  # at first
         times, last = [np.zeros((len(streams), 1))], np.zeros(len(streams))
@@ -207,15 +234,40 @@ class TwoState:
         return _presence(len(streams), owner, both.reshape(-1, 2), horizon)
 
 
+def joined(parts: Sequence[tuple[Ints, Presence]], clients: int) -> Presence:
+    """When all clients 0..n-1 are there, from parts with the numbers of their clients."""
+    owner = np.concatenate([np.repeat(who, np.diff(part.first)) for who, part in parts])
+    begin = np.concatenate([part.begin for _, part in parts])
+    end = np.concatenate([part.end for _, part in parts])
+    order = np.lexsort((begin, owner))
+    first = np.searchsorted(owner[order], np.arange(clients + 1))
+    return Presence(first, begin[order], end[order], parts[0][1].until)
+
+
+def always(clients: int, horizon: float) -> Presence:
+    """Clients that are there from 0 up to the horizon."""
+    ends = np.full(clients, float(horizon) * (1 + _BEYOND))
+    return Presence(np.arange(clients + 1), np.zeros(clients), ends, horizon)
+
+
+def _need_few(intervals: float) -> None:
+    """Refuse a recording or a law that comes and goes too often to be held in memory."""
+    rule = f"would have more than {_MOST:,} intervals up to the horizon"
+    require(intervals <= _MOST, "availability", f"{intervals:.3g} intervals", rule)
+
+
 def _presence(clients: int, owner: Ints, intervals: Floats, horizon: float) -> Presence:
-    """Intervals in order, (m, 2), from 0 up to the horizon; those that touch are one."""
-    begin, end = np.clip(intervals, 0.0, horizon).T
+    """Intervals in order, (m, 2), from 0 up to the horizon; those that touch are one.
+
+    They end a little later, so that who is there at the horizon has not left.
+    """
+    begin, end = np.clip(intervals, 0.0, horizon * (1 + _BEYOND)).T
     some = begin < end
     owner, begin, end = owner[some], begin[some], end[some]
     apart = (owner[1:] != owner[:-1]) | (begin[1:] > end[:-1])
     starts, stops = np.append([True], apart)[: len(owner)], np.append(apart, [True])[: len(owner)]
     first = np.searchsorted(owner[starts], np.arange(clients + 1))
-    return Presence(first, begin[starts], end[stops])
+    return Presence(first, begin[starts], end[stops], horizon)
 
 
 def read_availability(path: Path, length: float = inf) -> Recorded:
@@ -264,45 +316,3 @@ def _intervals(changes: Sequence[tuple[float, bool]], length: float) -> Floats:
     both = np.array([(*change, end) for change, end in zip(changes, ends, strict=True)])
     row: Floats = both[both[:, 1] == 1][:, [0, 2]]
     return np.minimum(row, length)
-
-
-def parse_availability(text: str) -> AvailabilityLaw | None:
-    """The law named on the command line; None: clients are always there.
-
-    >>> parse_availability("daily:0.7:4")
-    Daily(share=0.7, zones=4, day=86400.0)
-    """
-    name, _, argument = text.partition(":")
-    match name, argument:
-        case "always", "":
-            return None
-        case "phones", "":
-            with as_file(files("favano.timing") / "availability.csv") as path:
-                return read_availability(path, _PHONES_DAYS * DAY)
-        case "trace", path if path:
-            file, _, length = path.rpartition(":")
-            if file and _number(length) is not None:
-                return read_availability(Path(file), _number(length) or 0.0)
-            return read_availability(Path(path))
-        case (("daily" | "two-state"), _):
-            numbers = [_number(part) for part in argument.split(":")]
-            if None not in numbers:
-                values = [value for value in numbers if value is not None]
-                if name == "two-state" and len(values) == 2:
-                    return TwoState(*values)
-                if name == "daily" and 1 <= len(values) <= 3:
-                    share, zones, day = [*values, *(1.0, DAY)[len(values) - 1 :]]
-                    require(zones.is_integer(), "availability", text, "time zones are counted")
-                    return Daily(share, int(zones), day)
-    rule = (
-        "need always, phones, trace:FILE[:LENGTH], daily:SHARE[:ZONES[:DAY]] or "
-        "two-state:MEAN_THERE:MEAN_AWAY"
-    )
-    raise BadInput("availability", text, rule)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from favano.errors import require
 from favano.rng import Stream, bits
-from favano.timing.conditions import IDEAL, Conditions
+from favano.timing.conditions import IDEAL, Conditions, Energy
 from favano.timing.laws import Geometric, StepLaw, Trace
 from favano.types import Floats, Ints
 
@@ -26,6 +26,7 @@ class ClientSpeeds:
     law: StepLaw
     streams: Ints  # (n,)
     conditions: Conditions = IDEAL
+    energy: Energy | None = None  # None: it is not counted
 
     def __post_init__(self) -> None:
         require(len(self.mean) > 0, "clients", len(self.mean), "need at least 1")
@@ -92,7 +93,12 @@ def two_speeds(
     if rounding == "ceil-slow":
         fast = clients - ceil((1 - fast_fraction) * clients - 1e-9)
     streams = np.arange(clients)
-    ranked = np.argsort(bits(seed, Stream.SPEED, streams)) if order == "random" else streams[::-1]
+    ranked = dealt(seed, clients) if order == "random" else streams[::-1]
     mean = np.full(clients, slow_mean, dtype=np.float64)
     mean[ranked[:fast]] = fast_mean
     return ClientSpeeds(mean, law or Geometric(), streams)
+
+
+def dealt(seed: int, clients: int) -> Ints:
+    """Clients 0..n-1 in the random order in which they are dealt to speeds or groups."""
+    return np.argsort(bits(seed, Stream.SPEED, np.arange(clients)))

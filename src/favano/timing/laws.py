@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import pi, sqrt
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from favano.file_sizes import read_limited
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
 
+_SHORTEST = 1e-12  # half-normal draws; 0 is none
 _WIDEST = 5  # spread of a log-normal law; with more, nearly all durations are next to nothing
 
 
@@ -84,6 +86,18 @@ class LogNormal:
         location = np.log(mean) - self.spread**2 / 2
         drawn = normal(seed, Stream.DURATIONS, client, index)
         return np.asarray(np.exp(location + self.spread * drawn))
+
+
+@dataclass(frozen=True)
+class HalfNormal:
+    """D = |N(0, sigma^2)| with sigma = m sqrt(pi / 2), so that its mean is m."""
+
+    def check(self, mean: Floats) -> None:
+        _positive(mean)
+
+    def draw(self, seed: int, client: Ints, index: Ints, mean: Floats) -> Floats:
+        drawn = np.abs(normal(seed, Stream.DURATIONS, client, index))
+        return np.asarray(np.maximum(drawn, _SHORTEST) * (mean * sqrt(pi / 2)))
 
 
 @dataclass(frozen=True)
@@ -173,9 +187,12 @@ def parse_law(text: str) -> StepLaw:
             except ValueError:
                 rule = f"need lognormal or lognormal:SPREAD, a positive number, {_WIDEST} at most"
                 raise BadInput("step_law", text, rule) from None
+        case "half-normal", "":
+            return HalfNormal()
         case "trace", path if path:
             return read_trace(Path(path))
-    rule = "need geometric, exponential, deterministic, lognormal[:SPREAD] or trace:FILE"
+    rule = "need geometric, exponential, deterministic, half-normal, lognormal[:SPREAD] or "
+    rule += "trace:FILE"
     raise BadInput("step_law", text, rule)
 
 

@@ -1,3 +1,6 @@
+from .calling import IGNORED as IGNORED
+from .calling import Calling as Calling
+from .calling import Field as Field
 from .cuda_graphs import GraphCache as GraphCache
 from .cuda_graphs import new_stream as new_stream
 from .cuda_graphs import on_stream as on_stream

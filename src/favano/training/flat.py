@@ -4,7 +4,8 @@ A model is one vector: parameters, then float buffers (BatchNorm statistics), th
 counters. An update is applied to the parameters; buffers are averaged; of counters the largest is
 taken. Buffers that such a vector cannot hold are constants, which stay in the module as they are:
 those that are not persistent, complex ones, floats of another type than the parameters, masks with
-infinities, and large whole numbers. Training must not change them.
+infinities, and large whole numbers. So are parameters that are frozen (`requires_grad_(False)`).
+Training must not change them, so all copies of a network share the memory of what is frozen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.nn import functional
 
 from favano.errors import require
 from favano.quantisation import draws_of
+from favano.training.calling import Calling
 from favano.training.dropout import drawing
 from favano.training.objective import Loss, copied_together
 from favano.types import Vector
@@ -29,11 +31,10 @@ from favano.types import Vector
 class Layout:
     """Where the parts of a flat model lie: [parameters | buffers | counters]."""
 
-    parameters: int  # P
+    parameters: int  # P, those that are trained
     buffers: int
     counters: int
     number_bits: int = 32  # of a parameter or buffer
-    frozen: int = 0  # parameters that are not trained, and need not be sent
 
     @property
     def size(self) -> int:
@@ -42,17 +43,12 @@ class Layout:
 
     @property
     def bits(self) -> int:
-        """Bits of an uncompressed message: trained parameters and buffers."""
-        return self.number_bits * (self.trained + self.buffers)
-
-    @property
-    def trained(self) -> int:
-        """Number of parameters that are trained."""
-        return self.parameters - self.frozen
+        """Bits of an uncompressed message: parameters and buffers."""
+        return self.number_bits * (self.parameters + self.buffers)
 
 
 class FlatModel:
-    """A private copy of a module whose parameters, gradients and buffers are views of vectors.
+    """A private copy of a module; trained parameters, gradients and buffers are views of vectors.
 
     Writing `vector` changes the module; a backward pass fills `gradient`; a forward pass in
     training mode moves the buffers inside `vector`. With it a loss is copied, which may look at the
@@ -66,6 +62,7 @@ class FlatModel:
         *,
         device: torch.device | str,
         dtype: torch.dtype = torch.float32,
+        calling: Calling | None = None,
     ) -> None:
         name = type(module).__name__
         lazy = any(isinstance(p, nn.UninitializedParameter) for p in module.parameters())
@@ -80,7 +77,7 @@ class FlatModel:
         tensors = (*module.named_parameters(), *module.named_buffers())
         empty = next((key for key, tensor in tensors if tensor.is_meta), None)
         require(empty is None, "model", name, f"has no values for {empty} (meta); load them first")
-        self.objective = copied_together(module, loss)
+        self.objective = copied_together(module, loss, calling)
         _convert(self.objective, torch.device(device), dtype)
         self.module, self.loss = self.objective.network, self.objective.compute
         self.draws = draws_of(self.module)  # None without low-precision layers and dropout
@@ -90,35 +87,41 @@ class FlatModel:
         self.hooks_inside = False  # whether a forward pass puts hooks on tensors; also set there
         self.jobs = 0  # that were trained in this process
         own = self.objective.loss_parameters
-        self._parameters = {**own, **dict(self.module.named_parameters())}
+        named = dict(self.module.named_parameters())
+        self._parameters = own | {k: p for k, p in named.items() if p.requires_grad}
+        self.frozen = {k: p for k, p in named.items() if not p.requires_grad}
         buffers = dict(self.module.named_buffers())
         self._transient = {*_transient_buffers(self.module)}
         held = {k: v for k, v in buffers.items() if k not in self._transient and fits(v, dtype)}
         self._buffers = {k: v for k, v in held.items() if v.is_floating_point()}
         self._counters = {k: v for k, v in held.items() if not v.is_floating_point()}
-        self.constants = {k: v for k, v in buffers.items() if k not in held}
+        self.constants = {k: v for k, v in buffers.items() if k not in held} | self.frozen
         parts = (self._parameters, self._buffers, self._counters)
         sizes = [sum(tensor.numel() for tensor in part.values()) for part in parts]
-        frozen = sum(p.numel() for p in self._parameters.values() if not p.requires_grad)
-        self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits, frozen)
+        self.layout = Layout(sizes[0], sizes[1], sizes[2], torch.finfo(dtype).bits)
         bits = self.layout.number_bits
-        require(self.layout.parameters > 0, "model", name, "has no parameters")
+        rule = "has no parameter that is trained (requires_grad)"
+        require(self.layout.parameters > 0, "model", name, rule)
         rule = f"has integer counters (BatchNorm), which {dtype} cannot hold; use float32"
         require(bits > 16 or not self._counters, "model", name, rule)
         for key, constant in self.constants.items():
             rule = f"has a buffer {key} of complex128, which model files do not hold; use complex64"
-            good = constant.dtype != torch.complex128 or key in self._transient
+            unsaved = key in self._transient or key in self.frozen
+            good = constant.dtype != torch.complex128 or unsaved
             require(good, "model", name, rule)
         rule = f"is trained in low precision, which needs float32 or float64, not {dtype}"
         require(bits > 16 or self.draws is None, "model", name, rule)
         self.vector: Vector = torch.empty(self.layout.size, device=device, dtype=dtype)
         self.gradient: Vector = torch.zeros(self.layout.parameters, device=device, dtype=dtype)
-        self.trained = tuple(name for name, p in self._parameters.items() if p.requires_grad)
         self.use_varies = False  # whether a step may leave out parameters that others use
         self._decays: Vector | None = None
-        self.set_used(self.trained)
+        self.set_used(self._parameters)
         self._tie()
         _keep_in_place(self.module)
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """The outputs of the module for a batch of inputs."""
+        return self.objective.calling.outputs(self.module, inputs)
 
     @property
     def weights(self) -> Vector:
@@ -129,11 +132,6 @@ class FlatModel:
     def parameter_sizes(self) -> tuple[int, ...]:
         """Lengths of the parameters in `vector`, one after the other."""
         return tuple(size for p in self._parameters.values() if (size := p.numel()))
-
-    @property
-    def sent(self) -> tuple[bool, ...]:
-        """Which of these are sent: those that are trained."""
-        return tuple(p.requires_grad for p in self._parameters.values() if p.numel())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -193,7 +191,7 @@ class FlatModel:
         return drawing(self.draws, key, self.dropout)
 
     def tied(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """The module's own parameters, and all its buffers, by name."""
+        """The module's own trained parameters, and all its buffers and constants, by name."""
         return dict(self._parameters), {**self._buffers, **self._counters, **self.constants}
 
     def named(self, weights: Tensor, rest: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -215,7 +213,8 @@ class FlatModel:
     def state_dict(self, vector: Vector) -> dict[str, Tensor]:
         """A flat model by the module's own names, copied to the CPU, as `load_state_dict` takes it.
 
-        First the tensors of the vector, in its order, then constants and second names.
+        First the tensors of the vector, in its order, then constants and second names. Frozen
+        parameters are left out: they are those of the network that was given.
         """
         tensors = {**self._parameters, **self._buffers, **self._counters}
         state = {
@@ -225,6 +224,7 @@ class FlatModel:
         state |= {
             name: constant.detach().to("cpu", copy=True)
             for name, constant in self.constants.items()
+            if name not in self.frozen
         }
         for name, other in self._other_names():
             state[other] = state[name].clone()
@@ -236,7 +236,7 @@ class FlatModel:
         for named in (module.named_parameters, module.named_buffers):
             first = {id(tensor): name for name, tensor in named()}
             for name, tensor in named(remove_duplicate=False):
-                if name != first[id(tensor)]:
+                if name != first[id(tensor)] and first[id(tensor)] not in self.frozen:
                     yield first[id(tensor)], name
 
     def set_used(self, names: Collection[str]) -> None:
@@ -259,7 +259,7 @@ class FlatModel:
             self._parameters[name].register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
                 lambda _, name=name: used.add(name)
             )
-            for name in self.trained
+            for name in self._parameters
         ]
         try:
             yield used
@@ -273,8 +273,7 @@ class FlatModel:
         for name, parameter in self._parameters.items():
             weights[name].copy_(parameter.data)
             parameter.data = weights[name]
-            if parameter.requires_grad:
-                parameter.grad = gradients[name]
+            parameter.grad = gradients[name]
         first = self.layout.parameters
         buffers = self.vector[first : first + self.layout.buffers]
         for name, view in _named(self._buffers, buffers).items():
@@ -305,8 +304,8 @@ class FlatModel:
 
 
 def _convert(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
-    """Move a module to a device; what has the type of its parameters gets this one."""
-    own = {parameter.dtype for parameter in module.parameters()}
+    """Move a module to a device; what has the type of its trained parameters gets this one."""
+    own = {parameter.dtype for parameter in module.parameters() if parameter.requires_grad}
     module._apply(  # type: ignore[no-untyped-call]
         lambda tensor: tensor.to(device, dtype if tensor.dtype in own else tensor.dtype)
     )

@@ -182,7 +182,6 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
     from torch.fx.experimental.proxy_tensor import make_fx  # takes a second to import
 
     parameters, buffers = model.tied()
-    wanted = [name for name, parameter in parameters.items() if parameter.requires_grad]
     used: list[Tensor] = []
 
     def gradients(
@@ -199,10 +198,8 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
             value = model.objective.at(named, others, features, lambda made: loss(made, labels))
         if readings.reads_values:
             raise NotImplementedError("a number that Python reads, in a trace")
-        slopes = torch.autograd.grad(
-            value, [named[name] for name in wanted], unit, allow_unused=True
-        )
-        given = zip(wanted, slopes, strict=True)
+        slopes = torch.autograd.grad(value, [*named.values()], unit, allow_unused=True)
+        given = zip(named, slopes, strict=True)
         kept = {
             name: hooked(parameters[name], gradient)
             for name, gradient in given
@@ -211,7 +208,7 @@ def _trace(model: FlatModel, loss: Loss, batch: Batch) -> Calls:
         used[:] = [place for name in kept if (place := parameters[name].grad) is not None]
         return list(kept.values())
 
-    weights = [p.detach().clone().requires_grad_(p.requires_grad) for p in parameters.values()]
+    weights = [p.detach().clone().requires_grad_() for p in parameters.values()]
     state = [buffer.clone() for buffer in buffers.values()]
     unit = torch.ones((), dtype=model.vector.dtype)
     key = unit if model.draws is None else model.draws.key  # set in every step

@@ -31,6 +31,9 @@ def check_ties(model: FlatModel) -> None:
 def check_constants(model: FlatModel, before: Mapping[str, int]) -> None:
     """Refuse a network that has written to a constant since it had these versions."""
     for name, version in model.constant_versions().items():
+        kept = name not in model.frozen or version == before[name]
+        rule = f"changes its parameter {name} in training, which is frozen (requires_grad)"
+        require(kept, "model", type(model.module).__name__, rule)
         rule = (
             f"changes its buffer {name} ({model.constants[name].dtype}) in training; the server "
             "can average or count only persistent buffers of finite numbers, floats of the "

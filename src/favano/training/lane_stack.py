@@ -106,7 +106,8 @@ class LaneStack:
         inputs, plain = self._together.inputs, not self._rules.number.all()
         # It needs tensor cores: exact products are faster one after the other.
         fast = precision != "float32" and inputs.read_as_they_are
-        if self.together and plain and fast and not losses:
+        counted = not self._together.ignoring  # the kernel knows classes alone
+        if self.together and plain and fast and counted and not losses:
             from favano.training.gpu_kernels import perceptron_steps  # needs triton
 
             self._whole = perceptron_steps(model.module, task, roster, self._slots, precision)

@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from favano.quantisation import draws_of
+from favano.training.calling import IGNORED
 from favano.training.device_draws import device_bits
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
@@ -59,7 +60,8 @@ class LaneSteps:
         if self._unchecked:  # who reads these, and not a lane's, is found out
             own = self._objective.loss_parameters.values()
             for parameter in (*self._objective.network.parameters(), *own):
-                parameter.detach().fill_(math.nan)
+                if parameter.requires_grad:  # others are shared
+                    parameter.detach().fill_(math.nan)
         network = self._objective.network
         self._draws = draws_of(network) or model.draws
         self._halves = HalfWeights(network) if precision == "bf16" else None
@@ -67,6 +69,7 @@ class LaneSteps:
         classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
         # Whether short mini-batches may be padded.
         self.padded = classes and model.draws is None and not model.layout.buffers
+        self.ignoring = classes and bool((task.labels == IGNORED).any())
 
     def __call__(self, lanes: LaneState, some: Tensor, length: int) -> None:
         """One step of some lanes, whose mini-batches have this length or are padded to it."""
@@ -138,25 +141,17 @@ class LaneSteps:
         `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
         plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
         """
-        trained = self._model.trained
-        free = {
-            name: weight.detach().requires_grad_(name in trained)
-            for name, weight in weights.items()
-        }
+        free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             losses, moved = vmap(self._of_lane, randomness="different")(free, buffers, *given)
-            wanted = [free[name] for name in trained]
             slopes = torch.autograd.grad(
-                losses.sum(), wanted, allow_unused=True, materialize_grads=True
+                losses.sum(), [*free.values()], allow_unused=True, materialize_grads=True
             )
-        known = dict(zip(trained, slopes, strict=True))
+        gradients = dict(zip(free, slopes, strict=True))
         for name, parameter in self._objective.hooked.items():
-            known[name] = vmap(partial(hooked, parameter))(known[name])
+            gradients[name] = vmap(partial(hooked, parameter))(gradients[name])
         if self._unchecked:
-            self._check_reads([losses, *slopes, *known.values()])
-        gradients = {
-            n: known[n] if n in known else torch.zeros_like(weight) for n, weight in free.items()
-        }
+            self._check_reads([losses, *slopes, *gradients.values()])
         return gradients, {name: buffer.detach() for name, buffer in moved.items()}, losses.detach()
 
     def _check_reads(self, numbers: Sequence[Tensor]) -> None:
@@ -192,7 +187,8 @@ class LaneSteps:
             if not self.padded:
                 return self._loss(output, labels)
             losses = functional.cross_entropy(output, labels, reduction="none")
-            return (losses * valid).sum() / valid.sum()
+            counted = valid & (labels != IGNORED) if self.ignoring else valid
+            return (losses * counted).sum() / counted.sum()
 
         with drawing(self._draws, key, self._model.dropout):
             return self._objective.at(weights, buffers, features, loss), buffers

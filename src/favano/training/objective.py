@@ -18,6 +18,7 @@ from torch.func import functional_call
 
 from favano.code_digest import globals_of, is_users
 from favano.errors import BadInput, format_error, require
+from favano.training.calling import Calling
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -39,10 +40,12 @@ class Objective(nn.Module):
     network: nn.Module
     loss: nn.Module | None  # the module that the loss is, or is a method of
     compute: Loss  # as it was given
+    calling: Calling
 
-    def __init__(self, network: nn.Module, loss: Loss) -> None:
+    def __init__(self, network: nn.Module, loss: Loss, calling: Calling | None = None) -> None:
         super().__init__()
         self.network = network
+        vars(self)["calling"] = calling or Calling()
         owner = _owner(loss)
         self.loss = owner if isinstance(owner, nn.Module) else None
         vars(self)["compute"] = loss  # not once more among the modules, if it is one
@@ -60,7 +63,7 @@ class Objective(nn.Module):
 
     def forward(self, inputs: Tensor, then: Callable[[Tensor], Any]) -> Any:
         """What `then`, which may call the loss, makes of the network's outputs."""
-        return then(self.network(inputs))
+        return then(self.calling.outputs(self.network, inputs))
 
     def at(
         self,
@@ -91,7 +94,7 @@ class Objective(nn.Module):
 
     def copied(self) -> Objective:
         """A copy."""
-        return copied_together(self.network, self.compute)
+        return copied_together(self.network, self.compute, self.calling)
 
 
 def _place(name: str) -> str:
@@ -100,13 +103,21 @@ def _place(name: str) -> str:
     return f"network.{name}" if mine == name else f"loss.{mine}"
 
 
-def copied_together(network: nn.Module, loss: Loss) -> Objective:
-    """Copies of a network and a loss that refer to each other as the given ones do."""
+def copied_together(network: nn.Module, loss: Loss, calling: Calling | None = None) -> Objective:
+    """Copies of a network and a loss that refer to each other as the given ones do.
+
+    Frozen parameters share their memory with those that were given, as nothing may change them.
+    """
     late = next((parameter for parameter in network.parameters() if _post_hooks(parameter)), None)
     rule = "has hooks on parameters after gradients are summed up; use register_hook"
     name = type(network).__name__
     require(late is None, "model", name, rule)
     memo: dict[int, Any] = {id(tensor): tensor.detach().clone() for tensor in _computed(network)}
+    memo |= {
+        id(parameter): nn.Parameter(parameter.detach(), requires_grad=False)
+        for parameter in network.parameters()
+        if type(parameter) is nn.Parameter and not parameter.requires_grad
+    }
     try:
         copy = deepcopy(network, memo)
     except Exception as error:
@@ -128,7 +139,7 @@ def copied_together(network: nn.Module, loss: Loss) -> Objective:
                     if isinstance(value, _FUNCTIONS)
                 }
             )
-    return Objective(copy, rebuilt(loss))
+    return Objective(copy, rebuilt(loss), calling)
 
 
 def is_linked(network: nn.Module, loss: Loss) -> bool:

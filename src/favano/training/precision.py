@@ -30,6 +30,7 @@ def product_precision(precision: Precision) -> Iterator[None]:
 class HalfWeights:
     """A network's weights as bf16 in the forward pass; their gradients are float32.
 
+    Frozen weights are made bf16 once, in the network itself.
     Layers with buffers keep float32 weights, whatever the type of the images, and so do layers with
     `casts_itself`.
     """
@@ -41,6 +42,9 @@ class HalfWeights:
             if not (getattr(layer, "casts_itself", False) or [*layer.buffers(recurse=False)])
             for name, _ in layer.named_parameters(recurse=False)
         }
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad and name in self._names:
+                parameter.data = parameter.data.bfloat16()
 
     def weights(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the forward pass."""

@@ -102,6 +102,6 @@ def plain_gradient(model: FlatModel, loss: Loss, features: Tensor, labels: Tenso
     model.gradient.zero_()
     with torch.enable_grad():
         with model.drawing():
-            value = loss(model.module(features), labels)
+            value = loss(model.outputs(features), labels)
         torch.autograd.backward(value)
     return value.detach()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,9 +12,10 @@ from typing import Literal, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from favano.records import history_from_csv, history_to_csv
 from favano.report import write_page
 from favano.results import collect
-from tests.report.conftest import Writer, add_participation
+from tests.report.conftest import Writer, add_participation, with_charts
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -94,6 +96,19 @@ def opened(browser: Browser) -> Iterator[Open]:
 def report(compared: Path, tmp_path: Path) -> Path:
     path = tmp_path / "report.html"
     write_page(collect([compared]), path, "Four algorithms")
+    return path
+
+
+@pytest.fixture
+def times_report(compared: Path, tmp_path: Path) -> Path:
+    """Of clients that come and go, and whose energy is counted."""
+    for name in ("favano", "fedavg"):
+        (compared / name / "participation.json").write_text(json.dumps(with_charts()))
+    path = compared / "favano" / "history.csv"
+    rows = history_from_csv(path.read_text())
+    path.write_text(history_to_csv([row._replace(energy=row.time**2) for row in rows]))
+    path = tmp_path / "times.html"
+    write_page(collect([compared]), path, "Clients over time")
     return path
 
 

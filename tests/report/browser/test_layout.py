@@ -12,8 +12,10 @@ from .conftest import NARROW, WIDE, Open, Scheme
 
 
 @pytest.mark.parametrize("width", [320, NARROW, 768, WIDE])
-def test_nothing_overflows(opened: Open, report: Path, settings_report: Path, width: int) -> None:
-    for path in (report, settings_report):
+def test_nothing_overflows(
+    opened: Open, report: Path, settings_report: Path, times_report: Path, width: int
+) -> None:
+    for path in (report, settings_report, times_report):
         page = opened(path, width).page
         page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -57,6 +59,8 @@ def test_less_motion_on_request(opened: Open, report: Path) -> None:
         ("report", WIDE, "dark"),
         ("settings_report", NARROW, "dark"),
         ("settings_report", WIDE, "light"),
+        ("times_report", NARROW, "dark"),
+        ("times_report", WIDE, "light"),
     ],
 )
 def test_accessible(

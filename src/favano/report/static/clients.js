@@ -12,6 +12,12 @@ const MANY = 200; // clients of one speed; more than that are drawn as specks in
 
 const speedLook = (speed) => `speed-${speed % 6}`;
 
+/** Fair weight of a listed client: its share of all samples, where these count, or 1/n. */
+const fairWeight = ({ listed, clients }, index) => (listed.fair ? listed.fair[index] : 1 / clients);
+
+/** Weight of every listed client in units of its fair weight. */
+const relativeWeights = (found) => found.listed.weight.map((weight, index) => weight / fairWeight(found, index));
+
 /** Share of the weight by speed as one bar, with a tick at each fair share. */
 const shareBar = (found, box, y) => {
   const drawn = shape("g", { class: "share" });
@@ -23,7 +29,7 @@ const shareBar = (found, box, y) => {
       shape("rect", { class: speedLook(index), x: scale(from) + (index ? 1 : 0), y, width: Math.max(0, scale(from + weight) - scale(from) - 1), height: 9, rx: 2 }),
     );
     from += weight;
-    fair += speed.clients / found.clients;
+    fair += speed.fair ?? speed.clients / found.clients;
     if (index < found.speeds.length - 1) drawn.append(shape("path", { class: "fair", d: `M${scale(fair)} ${y - 4}v17` }));
   });
   return drawn;
@@ -31,15 +37,17 @@ const shareBar = (found, box, y) => {
 
 const drawClients = (figure, setting, result) => {
   const found = result.participation;
-  const { listed, clients, speeds } = found;
+  const { listed, speeds } = found;
+  const relative = relativeWeights(found);
+  const unit = listed.fair ? "fair" : "1/n";
   const width = figure.clientWidth;
   const box = { left: 40, right: width - 36, top: 40, bottom: 236 };
-  const most = Math.max(1.2, ...setting.results.flatMap((each) => (each.participation ? each.participation.listed.weight.map((weight) => weight * each.participation.clients) : [])));
-  const least = Math.min(0, ...listed.weight.map((weight) => weight * clients));
+  const most = Math.max(1.2, ...setting.results.flatMap((each) => (each.participation ? relativeWeights(each.participation) : [])));
+  const least = Math.min(0, ...relative);
   const levels = ticks(least, most, 4);
   const vertical = { ticks: levels, scale: linear([levels[0], levels.at(-1)], [box.bottom, box.top]), format: (value) => (value === 0 ? "0" : `${significant(value)}×`) };
   const order = listed.client.map((_, index) => index);
-  order.sort((a, b) => listed.speed[a] - listed.speed[b] || listed.weight[b] - listed.weight[a]);
+  order.sort((a, b) => listed.speed[a] - listed.speed[b] || relative[b] - relative[a]);
   const gap = Math.min(24, (box.right - box.left) / 12);
   const present = new Set(listed.speed).size;
   const room = box.right - box.left - 16 - gap * (present - 1);
@@ -53,12 +61,12 @@ const drawClients = (figure, setting, result) => {
   const fair = vertical.scale(1);
   svg.append(
     shape("path", { class: "fair", d: `M${box.left} ${fair}H${box.right}` }),
-    shape("text", { class: "fair-label", x: box.right + 8, y: fair + 4 }, "1/n"),
+    shape("text", { class: "fair-label", x: box.right + 8, y: fair + 4 }, unit),
   );
   speeds.forEach((speed, number) => {
     const mine = order.map((client, rank) => rank).filter((rank) => listed.speed[order[rank]] === number);
     if (mine.length === 0) return;
-    const places = mine.map((rank) => `${xs[rank].toFixed(1)} ${vertical.scale(listed.weight[order[rank]] * clients).toFixed(1)}`);
+    const places = mine.map((rank) => `${xs[rank].toFixed(1)} ${vertical.scale(relative[order[rank]]).toFixed(1)}`);
     const many = mine.length > MANY;
     const dots = shape("g", { class: `${many ? "specks" : "dots"} ${speedLook(number)}` });
     if (many) dots.append(shape("path", { d: places.map((place) => `M${place}h0`).join("") }));
@@ -71,13 +79,13 @@ const drawClients = (figure, setting, result) => {
     const look = speedLook(listed.speed[client]);
     const contacts = listed.contacts[client];
     const rows = [
-      ["weight", `${significant(listed.weight[client] * clients)} × 1/n`],
+      ["weight", `${significant(relative[client])} × ${listed.fair ? "its share of samples" : "1/n"}`],
       ["contacts", grouped(contacts)],
       ["steps per contact", significant(contacts ? listed.steps[client] / contacts : 0)],
       ["mean staleness", significant(listed.staleness[client])],
     ].map(([title, value]) => ({ look: "plain", title, value }));
     const head = `client ${listed.client[client]}, ${speeds[listed.speed[client]].name}`;
-    return { head, rows, points: [[xs[rank], vertical.scale(listed.weight[client] * clients), look]] };
+    return { head, rows, points: [[xs[rank], vertical.scale(relative[client]), look]] };
   };
   const title = figure.querySelector("figcaption").textContent;
   show(figure, svg, { stops: xs, tell, span: [box.top, box.bottom] }, `Effective weight of each client. ${title}.`);

@@ -6,6 +6,7 @@ const AXES = {
   server_steps: "server steps",
   local_steps: "local steps",
   bits: "bits sent, up and down",
+  energy: "energy of all clients, joules",
 };
 
 const percent = (value) => `${grouped(value, 1)} %`;
@@ -115,7 +116,7 @@ const lastUpTo = (values, x) => {
 const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis }) => {
   const width = figure.clientWidth;
   const height = page.settings.length > 1 || width < 600 ? 300 : 420;
-  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0 && measure in result.y);
+  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0 && measure in result.y && axis in result.x);
   const longest = Math.max(0, ...drawn.map((result) => page.methods[result.method].title.length));
   const labelled = longest * 7.6 + 18 <= width * 0.27;
   const box = { left: 46, right: width - (labelled ? longest * 7.6 + 18 : 12), top: 10, bottom: height - 46 };

@@ -16,6 +16,8 @@
     if (figure.dataset.chart === "clients") drawClients(figure, setting, result);
     else if (figure.dataset.chart === "served") drawServed(figure, setting, result);
     else if (figure.dataset.chart === "staleness") drawStaleness(figure, setting, result);
+    else if (figure.dataset.chart === "availability") drawAvailability(figure, setting, result);
+    else if (figure.dataset.chart === "jobs") drawJobs(figure, setting, result);
     else {
       const boxes = document.querySelectorAll("input[data-method]:checked");
       const shown = new Set([...boxes].map((box) => Number(box.dataset.method)));
