@@ -1,4 +1,4 @@
-"""A program: a comparison of methods on a problem of its own, on this machine or on a cluster.
+"""A program: methods on a problem of its own, compared and tuned, here or on a cluster.
 
 Network, loss and metric, and the class of a method, are in this file alone.
 """
@@ -67,6 +67,11 @@ def main() -> None:
         checkpoints=Path(out) / "checkpoints", cluster=cluster[0] if cluster else None,
     )  # fmt: skip
     results.save(Path(out) / "results")
+    favano.tune(
+        ["favano", "fedbuff"], problem(), favano.Fleet.two_speeds(8, fast=0.5), selected=3,
+        horizon=40, local_steps=4, grid={"learning_rate": [0.05, 0.1]}, progress=False,
+        out=Path(out) / "tuning", cluster=cluster[0] if cluster else None,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -74,6 +74,9 @@ def test_a_problem_of_ones_own(environment: dict[str, str], tmp_path: Path) -> N
             assert (mine / file).read_bytes() == (theirs / file).read_bytes(), (name, file)
         made, there = (json.loads((path / "summary.json").read_text()) for path in (mine, theirs))
         assert {key: made.get(key) for key in MADE} == {key: there.get(key) for key in MADE}
+    table = (alone / "tuning" / "trials.csv").read_bytes()
+    assert table.count(b"\n") == 5
+    assert (spread / "tuning" / "trials.csv").read_bytes() == table
 
 
 def test_an_observer_cannot_be_on_a_cluster() -> None:
