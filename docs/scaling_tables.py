@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from limits import NETWORKS
-from speed_records import Gpu, Peers, Soak, UnitCosts
+from speed_records import ClusterDriver, Gpu, Peers, Soak, UnitCosts
 from speed_tables import page_sheet, rounded, shown, text
 
 from favano.report.sheet import Sheet, markdown
@@ -147,6 +147,103 @@ def million_clients() -> str:
     return needs(rows)
 
 
+def driver() -> ClusterDriver:
+    """What `benchmarks/cluster_driver.py` has found."""
+    found: ClusterDriver = json.loads(text("cluster_driver"))
+    return found
+
+
+def driver_costs() -> str:
+    """One line per kind of message."""
+    ray = driver()["ray"]
+    rows = [
+        ["pack, begun and ended", f"{ray['pack_ms']:.2f} ms"],
+        ["message about progress", f"{ray['progress_ms']:.2f} ms"],
+        ["checkpoint", f"{ray['checkpoint_ms']:.2f} ms"],
+        ["checkpoint, per MiB", f"{ray['checkpoint_ms_per_mib']:.2f} ms"],
+        ["result with a model of ResNet-20", f"{ray['result_ms']:.2f} ms"],
+        ["evaluation, in a result", f"{ray['evaluation_ms']:.3f} ms"],
+    ]
+    return page_sheet(["driver, through Ray", "processor time"], rows, driver())
+
+
+def _ray_seconds(found: ClusterDriver) -> float:
+    """What Ray takes for the messages of the simulation."""
+    ray, made = found["ray"], found["simulation"]
+    sent, size_in_mib = made["messages"], made["checkpoint_bytes"] / 2**20
+    result = ray["result_ms"] + made["evaluations"] * ray["evaluation_ms"]
+    saved = ray["checkpoint_ms"] + size_in_mib * ray["checkpoint_ms_per_mib"]
+    return 1e-3 * (
+        sent["packs"] * ray["pack_ms"]
+        + sent["Advanced"] * ray["progress_ms"]
+        + sent["Ended"] * result
+        + sent.get("SavedPack", 0) * saved
+    )
+
+
+def many_workers() -> str:
+    """10,000 runs on 1,000 GPUs."""
+    made = driver()["simulation"]
+    runs, workers, sent = made["runs"], made["workers"], made["messages"]
+    each = runs // workers
+    own, ray = made["driver_seconds"], _ray_seconds(driver())
+    share = (own + ray) / made["virtual_seconds"]
+    rows = [
+        ["a run of FAVANO on CIFAR-10, H200, TF32", "measured", seconds(made["seconds_per_run"])],
+        [f"{runs:,} runs on {workers:,} GPUs",
+         f"{each} x {seconds(made['seconds_per_run'])} + starts", seconds(made["virtual_seconds"])],
+        ["before the first pack: specifications, lengths", "measured",
+         seconds(made["preparing_seconds"])],
+        ["messages", f"{sent['packs']:,} packs, {sent['Advanced']:,} about progress, "
+         f"{sent.get('SavedPack', 0):,} checkpoints, {sent['Ended']:,} results",
+         f"{sum(sent.values()) / made['virtual_seconds']:.0f} per s"],
+        ["driver without Ray", "measured", seconds(own)],
+        ["Ray in the driver", "messages x cost of each", seconds(ray)],
+        ["share of a core", f"{seconds(own + ray)} / {seconds(made['virtual_seconds'])}",
+         f"{100 * share:.0f} %"],
+        ["memory of the driver, at most", "measured", size(made["peak_mib"] * 2**20)],
+        ["models, if all are kept", f"{runs:,} x 4 B x 272,474", size(4 * 272_474 * runs)],
+        ["one checkpoint of all runs under way",
+         f"{workers * each // 2:,} x {size(made['checkpoint_bytes'])}",
+         size(workers * each // 2 * made["checkpoint_bytes"])],
+    ]  # fmt: skip
+    return needs(rows)
+
+
+def selected_ten_thousand() -> str:
+    """One run with a million clients, 10,000 of them selected in each of 1,000 polls."""
+    unit, parameters = costs(), 272_474
+    plan = unit["planning"]
+    clients, polls, chosen = 1_000_000, 1000, 10_000
+    contacts = polls * chosen
+    planned = (
+        plan["us_per_client"] * clients / 1e6
+        + plan["ns_per_poll_and_client"] * polls * clients / 1e9
+        + plan["us_per_contact"] * contacts / 1e6
+    )
+    held = plan["bytes_per_client"] * clients + plan["bytes_per_contact"] * contacts
+    rate = lines_of_gpu()["lines"]["resnet20-tf32"]["steps_per_second"]
+    step = unit["update_ns"]["median"] * chosen * parameters / 1e9
+    rows = [
+        ["plan, time", f"{clients:,} clients, {polls:,} polls, {contacts:,} contacts",
+         seconds(planned)],
+        ["plan, memory", "the same", size(held)],
+        ["local steps, 20 per contact, one H200", f"20 x {contacts:,} / {rounded(rate)} per s",
+         f"{20 * contacts / rate / 86400:.1f} days"],
+        ["the same on 1,000 H200, if it could be spread", "/ 1,000",
+         seconds(20 * contacts / rate / 1000)],
+        ["models between machines then", f"2 x {contacts:,} x {size(4 * parameters)}",
+         f"{2 * contacts * 4 * parameters / 1e12:.1f} TB"],
+        ["which per second", f"/ {seconds(20 * contacts / rate / 1000)}",
+         f"{2 * contacts * 4 * parameters / (20 * contacts / rate / 1000) / 1e9:.1f} GB"],
+        ["server steps, one core", f"{contacts:,} updates x {parameters:,} x "
+         f"{unit['update_ns']['median']:.1f} ns", seconds(step * polls)],
+        ["updates of a server step", f"2 x {chosen:,} x {size(4 * parameters)}",
+         size(2 * chosen * 4 * parameters)],
+    ]  # fmt: skip
+    return needs(rows)
+
+
 def large_model() -> str:
     """One model of 100 million parameters."""
     unit, rate = costs(), lines_of_gpu()["lines"]["resnet18-bf16"]["images_per_second"]
@@ -194,6 +291,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "unit-costs": unit_costs,
     "thousand-runs": thousand_runs,
     "million-clients": million_clients,
+    "driver-costs": driver_costs,
+    "many-workers": many_workers,
+    "selected-ten-thousand": selected_ten_thousand,
     "large-model": large_model,
     "soak": soak,
 }

@@ -209,6 +209,39 @@ class UnitCosts(Heading):
     million: Planned
 
 
+class RayCosts(TypedDict):
+    """Processor time of a driver for each message that comes through Ray."""
+
+    pack_ms: float
+    progress_ms: float
+    checkpoint_ms: float
+    checkpoint_ms_per_mib: float
+    result_ms: float
+    evaluation_ms: float
+
+
+class SimulatedDriver(TypedDict):
+    """A driver with simulated workers."""
+
+    workers: int
+    runs: int
+    seconds_per_run: float
+    checkpoint_bytes: int
+    virtual_seconds: float
+    messages: dict[str, int]
+    preparing_seconds: float
+    driver_seconds: float
+    evaluations: int  # of each run
+    peak_mib: float
+
+
+class ClusterDriver(Heading):
+    """What a driver costs."""
+
+    ray: RayCosts
+    simulation: SimulatedDriver
+
+
 class Soak(Heading):
     """Memory over a long time."""
 

@@ -98,7 +98,9 @@ ALLOWED = {
         "planning", "transforms",
     },
     "cluster": {
-        "types", "errors", "records", "methods", "data", "training", "metrics", "specification",
+        "types", "errors", "notices", "options", "code_digest", "user_classes", "records",
+        "methods", "data",
+        "training", "metrics", "specification",
         "planning", "results", "run",
     },
     "studies": {

@@ -6,13 +6,14 @@ import ast
 import dis
 import hashlib
 import inspect
+import linecache
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from textwrap import dedent
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 
 from favano.notices import notice
 
@@ -38,16 +39,21 @@ def code_digest(given: object) -> str:
 
 def file_digest(path: Path) -> str:
     """A digest of a Python file, and of the files beside it that it imports."""
-    content = (file.read_bytes() for file in _with_imported(path, []))
+    content = (file.read_bytes() for file in with_imported(path))
     return hashlib.sha256(b"".join(content)).hexdigest()
 
 
-def _with_imported(path: Path, files: list[Path]) -> list[Path]:
+def with_imported(path: Path) -> list[Path]:
+    """A Python file, and the files beside it that it imports, and they."""
+    return _add_imported(path, [])
+
+
+def _add_imported(path: Path, files: list[Path]) -> list[Path]:
     files.append(path)
     for name in () if _is_installed(path) else sorted(_imported(path)):
         for other in (path.parent / f"{name}.py", path.parent / name / "__init__.py"):
             if other.is_file() and other not in files:
-                _with_imported(other, files)
+                _add_imported(other, files)
     return files
 
 
@@ -154,6 +160,33 @@ def is_users(given: FunctionType | type) -> bool:
         return False
     place = getattr(sys.modules.get(module), "__file__", None)
     return place is None or not _is_installed(Path(place))
+
+
+def user_modules() -> list[ModuleType]:
+    """Modules of this process that are the user's, besides the program itself."""
+    files = ((module, getattr(module, "__file__", None)) for module in [*sys.modules.values()])
+    return [
+        module
+        for module, file in files
+        if file is not None
+        and module.__name__.partition(".")[0] not in {"__main__", "__mp_main__", "favano"}
+        and not _is_installed(Path(file))
+    ]
+
+
+def user_sources() -> dict[str, str]:
+    """The text of the user's code in this process by its file, also of a notebook's cells."""
+    modules = [*user_modules(), sys.modules["__main__"]]
+    files = [getattr(module, "__file__", None) for module in modules]
+    cells = [name for name, entry in linecache.cache.items() if len(entry) > 1 and not entry[1]]
+    names = {name for name in (*files, *cells) if name and not _is_installed(Path(name))}
+    return {name: "".join(linecache.getlines(name)) for name in names}
+
+
+def keep_sources(texts: Mapping[str, str]) -> None:
+    """Let this process find the text of code whose files are on another machine."""
+    for name, text in texts.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
 
 
 def _is_installed(path: Path) -> bool:

@@ -12,7 +12,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from favano.code_digest import code_digest, file_digest
 from favano.errors import BadInput, require
@@ -20,6 +20,7 @@ from favano.notices import notice
 from favano.options import Options, refused_when_used
 
 B = TypeVar("B", bound=Options)
+SOURCE: Final = "__source_digest__"  # of a class, where its file is not
 _TRUSTED: ContextVar[frozenset[Path] | None] = ContextVar("trusted", default=None)  # None: all
 
 
@@ -139,6 +140,8 @@ def source_digest(part: Options) -> str | None:
     """
     if is_ours(part):
         return None
+    if (digest := vars(type(part)).get(SOURCE)) is not None:  # of another machine
+        return str(digest)
     module = sys.modules.get(type(part).__module__)
     if (digest := getattr(module, "__digest__", None)) is not None:  # as it was when loaded
         return str(digest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,18 +11,20 @@ from pathlib import Path
 import pytest
 import torch
 
+import favano
 from favano.cluster.gathering import Gathering
 from favano.cluster.messages import Advanced, Began, Ended, Message, Order, SavedPack
 from favano.cluster.pack_run import pack_messages
 from favano.cluster.packs import Pack, Slot, make_packs
 from favano.cluster.preparation import prepare
-from favano.data import Dataset
 from favano.errors import BadInput, NonFiniteUpdate
 from favano.records import Summary, history_to_csv, summary_to_json
 from favano.results import Result
+from favano.run import api
 from favano.run.backend import THIS_MACHINE
 from favano.run.checkpoints import Checkpoints
 from favano.run.data import load_data
+from favano.run.inputs import RunInputs
 from favano.run.progress import Silence
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
@@ -43,8 +46,8 @@ SPECS = [short(), short(algorithm="fedbuff", buffer=2, codec="qsgd"), short(algo
 
 
 @pytest.fixture(scope="module")
-def digits() -> Dataset:
-    return load_data(SPECS[0].problem)
+def digits() -> RunInputs:
+    return RunInputs(load_data(SPECS[0].problem))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +76,7 @@ def alone(specs: Sequence[Spec], **options: object) -> list[Result]:
 class Nodes:
     """Runs packs one after another; the first is lost after so many checkpoints, if any."""
 
-    def __init__(self, specs: Sequence[Spec], data: Dataset, folder: Path, lost_after: int = 0):
+    def __init__(self, specs: Sequence[Spec], data: RunInputs, folder: Path, lost_after: int = 0):
         self.data, self.lost_after = data, lost_after
         self.said: list[str] = []
         self.progress, self.finished = Sum(), list[Result]()
@@ -127,7 +130,7 @@ def same(result: Result, other: Result) -> None:
 
 
 def test_packs_give_the_results_of_one_machine(
-    digits: Dataset, expected: list[Result], tmp_path: Path
+    digits: RunInputs, expected: list[Result], tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS, digits, tmp_path)
     assert len(nodes.packs) == 4
@@ -137,8 +140,51 @@ def test_packs_give_the_results_of_one_machine(
     assert nodes.said == []
 
 
+def test_the_times_of_real_fleets_are_those_of_one_machine(
+    digits: RunInputs, tmp_path: Path
+) -> None:
+    """Also an interaction time that is the usual one without links, and a model that is kept."""
+    keys: dict[str, object] = {
+        "dataset": "digits", "clients": 9, "selected": 3, "local_steps": 4, "batch_size": 16,
+        "horizon": 40, "evaluate_every": 10, "fleet": "phones", "interaction_time": 3.0,
+        "availability": "two-state:20:5", "algorithm": "fedbuff", "buffer": 2,
+        "keep": "best", "holdout": 300, "seeds": 2,
+    }  # fmt: skip
+    specs = [resolve(spec_of(**keys, link="home")), resolve(spec_of(**keys, link="0.5:1:0.2"))]
+    there = RunInputs(load_data(specs[0].problem))
+    expected = alone(specs)
+    assert expected[0].rows != expected[1].rows
+    for spread, result in zip(Nodes(specs, there, tmp_path).results(), expected, strict=True):
+        same(spread, result)
+        assert spread.kept == result.kept
+
+
+def test_own_data_are_fitted_to_the_network_on_every_machine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """64-bit inputs, and targets without a column; the driver says what is changed once."""
+    generator = torch.Generator().manual_seed(5)
+    inputs = torch.randn(240, 6, generator=generator, dtype=torch.float64)
+    pair = inputs, inputs[:, 0] * 2
+    own = favano.Problem(
+        lambda: torch.nn.Linear(6, 1), train=pair, test=pair, loss=torch.nn.functional.mse_loss,
+        split="iid", batch_size=8,
+    )  # fmt: skip
+    keys = {"selected": 3, "horizon": 60, "evaluate_every": 30, "local_steps": 2, "seeds": 2}
+    fleet = favano.Fleet.two_speeds(6)
+    given, data, specs = api.prepare(["favano", "fedavg"], own, fleet, keys, compared=True)
+    there = RunInputs.of(given, data)
+    expected = THIS_MACHINE.prepare(specs[0], there)(specs)
+    caplog.clear()
+    nodes = Nodes(specs, there, tmp_path)
+    changes = [line for line in caplog.messages if "become torch.float32" in line]
+    assert len(changes) == 1
+    for spread, result in zip(nodes.results(), expected, strict=True):
+        same(spread, result)
+
+
 @pytest.mark.slow
-def test_bounds_come_back_in_the_order_of_seeds(digits: Dataset, tmp_path: Path) -> None:
+def test_bounds_come_back_in_the_order_of_seeds(digits: RunInputs, tmp_path: Path) -> None:
     specs = [short(track_bound=True)]
     nodes = Nodes(specs, digits, tmp_path)
     same(nodes.results()[0], alone(specs)[0])
@@ -146,7 +192,7 @@ def test_bounds_come_back_in_the_order_of_seeds(digits: Dataset, tmp_path: Path)
 
 
 def test_a_lost_pack_goes_on_from_its_checkpoints(
-    digits: Dataset, expected: list[Result], tmp_path: Path
+    digits: RunInputs, expected: list[Result], tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS, digits, tmp_path, lost_after=6)
     for result, other in zip(nodes.results(), expected, strict=True):
@@ -160,7 +206,7 @@ def test_a_lost_pack_goes_on_from_its_checkpoints(
 
 
 def test_progress_counts_each_step_once_however_often_it_was_made(
-    digits: Dataset, tmp_path: Path
+    digits: RunInputs, tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS[:2], digits, tmp_path)
     (pack, *_) = nodes.packs
@@ -179,7 +225,7 @@ def test_progress_counts_each_step_once_however_often_it_was_made(
     assert nodes.progress.total == planned
 
 
-def test_runs_that_have_ended_are_not_sent_again(digits: Dataset, tmp_path: Path) -> None:
+def test_runs_that_have_ended_are_not_sent_again(digits: RunInputs, tmp_path: Path) -> None:
     nodes = Nodes(SPECS[:2], digits, tmp_path)
     (pack, *_) = nodes.packs
     for message in nodes.messages(pack):
@@ -189,7 +235,7 @@ def test_runs_that_have_ended_are_not_sent_again(digits: Dataset, tmp_path: Path
 
 
 def test_the_driver_keeps_one_checkpoint_of_a_run_that_has_ended(
-    digits: Dataset, tmp_path: Path
+    digits: RunInputs, tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS[:1], digits, tmp_path)
     nodes.results()
@@ -198,7 +244,7 @@ def test_the_driver_keeps_one_checkpoint_of_a_run_that_has_ended(
 
 
 def test_interrupted_results_keep_the_seeds_that_have_ended(
-    digits: Dataset, tmp_path: Path
+    digits: RunInputs, tmp_path: Path
 ) -> None:
     nodes = Nodes(SPECS[:1], digits, tmp_path)
     pack = nodes.packs[0]
@@ -210,7 +256,7 @@ def test_interrupted_results_keep_the_seeds_that_have_ended(
     assert [run.seed for run in result.runs] == [run.seed for run in pack.runs]
 
 
-def test_a_run_that_meets_nan_ends_alone(digits: Dataset, tmp_path: Path) -> None:
+def test_a_run_that_meets_nan_ends_alone(digits: RunInputs, tmp_path: Path) -> None:
     specs = [short(learning_rate=1e30, seeds=1), short(algorithm="fedavg", seeds=1)]
     nodes = Nodes(specs, digits, tmp_path)
     bad, good = nodes.results()
@@ -219,7 +265,7 @@ def test_a_run_that_meets_nan_ends_alone(digits: Dataset, tmp_path: Path) -> Non
     assert str(bad.error) == str(alone(specs)[0].error)
 
 
-def test_earlier_seeds_are_taken_over(digits: Dataset) -> None:
+def test_earlier_seeds_are_taken_over(digits: RunInputs) -> None:
     specs = [short(seeds=2)]
     before = alone([short(seeds=1)])[0]
     prepared = prepare(specs, digits, {0: before})
@@ -231,12 +277,12 @@ def test_earlier_seeds_are_taken_over(digits: Dataset) -> None:
         prepare(specs, digits, {0: other})
 
 
-def order_of(spec: Spec, data: Dataset, folder: Path) -> Order:
+def order_of(spec: Spec, data: RunInputs, folder: Path) -> Order:
     nodes = Nodes([spec], data, folder)
     return nodes.gathering.order(nodes.packs[0], NODES[0])
 
 
-def refusal(order: Order, data: Dataset) -> str:
+def refusal(order: Order, data: RunInputs) -> str:
     """The sentence that the driver says."""
     (message,) = pack_messages(order, data)
     with pytest.raises(BadInput) as refused:
@@ -244,13 +290,8 @@ def refusal(order: Order, data: Dataset) -> str:
     return str(refused.value)
 
 
-def test_other_versions_are_refused(digits: Dataset, tmp_path: Path) -> None:
-    order = replace(order_of(SPECS[0], digits, tmp_path), versions="favano 9")
-    assert "the command has favano 9; install the same" in refusal(order, digits)
-
-
 def test_a_method_of_ones_own_is_sent_along(
-    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    digits: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = Path("methods")
@@ -266,15 +307,45 @@ def test_a_method_of_ones_own_is_sent_along(
     assert "has another version of ca2fl" in refusal(replace(order, asked=changed), digits)
 
 
-@pytest.mark.parametrize("name", ["/nowhere/steps.csv", "../steps.csv"])
-def test_files_are_written_below_the_working_directory_alone(
-    name: str, digits: Dataset, tmp_path: Path
-) -> None:
+def test_files_with_absolute_paths_are_not_written(digits: RunInputs, tmp_path: Path) -> None:
+    name = "/nowhere/steps.csv"
     order = replace(order_of(SPECS[0], digits, tmp_path), files={name: b"1,2"})
-    assert f"cluster={name}: need a path below the working directory" in refusal(order, digits)
+    assert f"files={name}: need a relative path, or the same file" in refusal(order, digits)
 
 
-def test_a_file_that_is_there_may_be_anywhere(digits: Dataset, tmp_path: Path) -> None:
+def test_files_beside_the_working_directory_are_written_into_the_temporary_folder(
+    digits: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    files = {"../../steps.csv": b"1,2", "../a/b.csv": b"3", "here.csv": b"4"}
+    stream = pack_messages(replace(order_of(SPECS[0], digits, tmp_path), files=files), digits)
+    next(stream)
+    (folder,) = tmp_path.glob("favano-*")
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*.csv")}
+    assert written == {"steps.csv", "below/a/b.csv", "below/below/here.csv"}
+    stream.close()  # type: ignore[attr-defined]
+
+
+def test_what_the_file_of_a_method_imports_is_sent_along(
+    digits: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from beside the working directory."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "methods").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    text = "from helper_of_ca2fl import SCALE\n" + EXAMPLE.read_text()
+    (tmp_path / "methods" / "mine.py").write_text(text)
+    (tmp_path / "methods" / "helper_of_ca2fl.py").write_text("SCALE = 1.0\n")
+    nodes = Nodes([short(algorithm="../methods/mine.py", seeds=1)], digits, tmp_path / "out")
+    (order,) = (nodes.gathering.order(pack, NODES[0]) for pack in nodes.packs)
+    assert sorted(order.files) == ["../methods/helper_of_ca2fl.py", "../methods/mine.py"]
+    (tmp_path / "methods").rename(tmp_path / "gone")
+    monkeypatch.delitem(sys.modules, "helper_of_ca2fl")
+    ended = [message for message in pack_messages(order, digits) if isinstance(message, Ended)]
+    assert ended[0].result.rows
+
+
+def test_a_file_that_is_there_may_be_anywhere(digits: RunInputs, tmp_path: Path) -> None:
     path = tmp_path / "steps.csv"
     path.write_bytes(b"1,2")
     order = replace(order_of(SPECS[0], digits, tmp_path), files={str(path): b"1,2"})
@@ -282,7 +353,7 @@ def test_a_file_that_is_there_may_be_anywhere(digits: Dataset, tmp_path: Path) -
 
 
 def test_closing_the_messages_ends_the_runs_and_leaves_nothing(
-    digits: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    digits: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))

@@ -42,9 +42,10 @@ def problem(holdout: int = 60, model: Any = None) -> favano.Problem:
     features = torch.randn(300, 4, generator=draw)
     labels = (features.sum(dim=1) + 2 * torch.randn(300, generator=draw) > 0).long()
     mine, theirs = (features[:240], labels[:240]), (features[240:], labels[240:])
-    return favano.Problem(
-        model or Net(5), mine, theirs, split="iid", batch_size=16, holdout=holdout
-    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # whatever was drawn before
+        network = model or Net(5)
+    return favano.Problem(network, mine, theirs, split="iid", batch_size=16, holdout=holdout)
 
 
 def held_out(made: favano.Problem) -> tuple[torch.Tensor, torch.Tensor]:

@@ -12,6 +12,7 @@ from favano.options import option, options_of
 from favano.planning.planned import bind_method
 from favano.policies import Buffered, Rounds
 from favano.quantisation import Recipe
+from favano.specification.flags import flags_of
 from favano.specification.presets import PRESETS, resolve
 from favano.specification.spec import Spec, make_spec, part_options
 from tests.specs import complete
@@ -287,3 +288,16 @@ def test_few_clients_of_a_natural_split_are_all_selected(clients: int, selected:
     assert natural.clock.selected == selected
     given = complete(dataset="femnist", clients=clients, selected=1)
     assert given.clock.selected == 1
+
+
+def test_flags_give_the_interaction_time_that_links_would_change() -> None:
+    asked = make_spec({"link": "home", "interaction_time": 3.0})
+    assert flags_of(asked) == [
+        "--algorithm",
+        "favano",
+        "--link",
+        "home",
+        "--interaction-time",
+        "3.0",
+    ]
+    assert "--interaction-time" not in flags_of(make_spec({"interaction_time": 3.0}))

@@ -15,7 +15,8 @@ import favano
 from favano.errors import BadInput
 from favano.records import MetricRecord
 from favano.results.tuning import Trial, Tuning
-from favano.run.backend import OwnProblem
+from favano.run.inputs import RunInputs
+from favano.run.own_data import OwnData
 from favano.specification.keys import Keys
 from favano.studies.search import Rung, Search
 from favano.studies.tune import describe
@@ -220,13 +221,13 @@ def test_a_search_in_a_sentence() -> None:
 
 def test_a_fifth_of_the_training_samples_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    load = OwnProblem.load
+    of = RunInputs.of
 
-    def watched(self: OwnProblem, *given: Any) -> Any:
-        seen.append(self.problem.holdout)
-        return load(self, *given)
+    def watched(given: favano.Problem, data: OwnData | None) -> RunInputs:
+        seen.append(given.holdout)
+        return of(given, data)
 
-    monkeypatch.setattr(OwnProblem, "load", watched)
+    monkeypatch.setattr(RunInputs, "of", watched)
     made = replace(problem(), holdout=0)
     given: Any = {"grid": {"learning_rate": [0.1, 0.2]}, "progress": False, "horizon": 35}
     assert favano.tune(["favano"], made, FLEET, selected=3, **given).holdout == 48

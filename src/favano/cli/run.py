@@ -7,6 +7,7 @@ from favano.cli.shell import default_folder, print_costs, print_json, screen
 from favano.cli.training import (
     CheckpointEvery,
     Force,
+    OnCluster,
     Target,
     end,
     json_document,
@@ -26,12 +27,14 @@ def run_command(
     json: Json = False,
     force: Force = False,
     checkpoint_every: CheckpointEvery = None,
+    cluster: OnCluster = None,
     target: Target = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
-    train([spec], [folder], data_dir, out=folder, force=force, every=checkpoint_every)
+    every = checkpoint_every
+    train([spec], [folder], data_dir, out=folder, force=force, every=every, cluster=cluster)
     say_kept([folder])
     if json:
         print_json(json_document([spec], [folder]))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from math import isfinite
 from pathlib import Path
@@ -39,7 +38,6 @@ from favano.specification.spec import Spec
 
 if TYPE_CHECKING:
     from favano.results import Result
-    from favano.run.backend import Place
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
 
@@ -135,6 +133,7 @@ def _results(
 ) -> list[Result]:
     specs = list(missing.values())
     keep_to(specs[0].run.device)
+    from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
 
     checkpoints = Checkpoints([folder / CHECKPOINTS for folder in missing], every, say)
@@ -144,20 +143,6 @@ def _results(
             run_together = there.load(specs[0], data_dir, on_image)
         with ProgressBar(notes) as progress:
             return run_together(specs, progress=progress, checkpoints=checkpoints, earlier=earlier)
-
-
-@contextmanager
-def place(cluster: str | None) -> Iterator[Place]:
-    """This machine, or a cluster."""
-    if cluster in (None, "none"):
-        from favano.run.backend import THIS_MACHINE
-
-        yield THIS_MACHINE
-    else:
-        from favano.cluster import connect
-
-        with connect(cluster) as remote:
-            yield remote
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -20,12 +21,13 @@ from favano.cli.shell import (
     say,
     screen,
 )
-from favano.cli.training import CheckpointEvery, OnCluster, asked, place
+from favano.cli.training import CheckpointEvery, OnCluster, asked
 from favano.errors import require
 from favano.planning.comparison import comparison
 from favano.planning.planned import check_plan
 from favano.run.folder_lock import FolderLock
 from favano.specification.flags import flags_of
+from favano.specification.spec import Spec
 from favano.studies.experiment import make
 from favano.studies.points import parse_grid
 from favano.studies.search import FIRST_SEED, Search
@@ -75,10 +77,16 @@ def tune_command(
     folder, run = out or default_folder("tune", every), specs[0].run
     wanted = Search(rungs, specs[0].problem.holdout, run.seeds)
     keep_to(run.device)
+    from favano.run.backend import RunTogether, place
+
     try:
         with place(cluster) as there, FolderLock(folder, asked(folder)):
+
+            def load(spec: Spec, on_image: Callable[[int], None]) -> RunTogether:
+                return there.load(spec, data_dir, on_image)
+
             tuning = tune_specs(
-                specs, points, wanted, folder, data_dir=data_dir, place=there,
+                specs, points, wanted, folder, load=load, place=there,
                 watcher=TerminalWatcher(), command=called_as(), checkpoint_every=checkpoint_every,
             )  # fmt: skip
     except KeyboardInterrupt:

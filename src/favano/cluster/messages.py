@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from favano import __version__
 from favano.errors import BadInput
 from favano.results import Result
+from favano.specification.spec import Spec
 
 
 class Asked(NamedTuple):
@@ -19,18 +18,22 @@ class Asked(NamedTuple):
     source: str | None  # digest of the method's file
     seeds: tuple[int, ...]
     saved: Mapping[str, bytes]  # checkpoints by file name
+    spec: Spec | None = None  # where keys and files do not describe it
+    classes: tuple[Mapping[str, object], ...] = ()  # values of those of its own parts, then
 
 
 @dataclass(frozen=True)
 class Order:
     """A pack as it is sent."""
 
-    versions: str
     asked: Mapping[int, Asked]  # by the number of the specification
     files: Mapping[str, bytes]  # that specifications name, by path
+    sources: Mapping[str, str]  # of code that is sent as objects, for its digests
     workers: int  # processes, on a CPU
     checkpoints: bool
     every: float | None  # seconds between two checkpoints
+    rate: float  # bytes of checkpoints per second, if no interval is asked for
+    progress_every: float  # seconds between two messages about progress
     keep_last: bool
     audits: bool
 
@@ -79,10 +82,3 @@ class PackRefused(NamedTuple):
 
 
 Message: TypeAlias = Began | Advanced | Notice | SavedPack | Ended | PackRefused
-
-
-def versions() -> str:
-    """What must be the same on all machines for the same results."""
-    import torch
-
-    return f"favano {__version__}, PyTorch {torch.__version__}, Python {platform.python_version()}"

@@ -23,31 +23,28 @@ from favano.cluster.messages import (
     Order,
     PackRefused,
     SavedPack,
-    versions,
 )
-from favano.data import Dataset
+from favano.code_digest import keep_sources
 from favano.errors import BadInput, require
 from favano.results import Result
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
+from favano.run.inputs import RunInputs
 from favano.run.runner import run_together
-from favano.run.samples import check_device, named_model, samples_of
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec, make_spec
-
-_PERIOD = 0.5  # seconds between two messages about progress
 
 Send = Callable[[Message], None]
 
 
-def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
+def pack_messages(order: Order, inputs: RunInputs) -> Iterator[Message]:
     """Run a pack in a thread, and yield its messages; closing the iterator ends the runs."""
     messages: SimpleQueue[Message | BaseException | None] = SimpleQueue()
     closed = Event()
 
     def work() -> None:
         try:
-            _run(order, data, messages.put, closed)
+            _run(order, inputs, messages.put, closed)
             messages.put(None)
         except BadInput as error:
             messages.put(PackRefused(error))
@@ -55,7 +52,7 @@ def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
         except BaseException as error:
             messages.put(error)
 
-    with TemporaryDirectory(prefix="favano-") as folder, chdir(folder):
+    with TemporaryDirectory(prefix="favano-") as folder, chdir(_below(Path(folder), order.files)):
         thread = Thread(target=work, name="pack")
         thread.start()
         try:
@@ -68,16 +65,15 @@ def pack_messages(order: Order, data: Dataset) -> Iterator[Message]:
             thread.join()
 
 
-def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
+def _run(order: Order, inputs: RunInputs, send: Send, closed: Event) -> None:
     """Run a pack in the present folder."""
-    rule = f"has {versions()}, the command has {order.versions}; install the same"
-    require(versions() == order.versions, "cluster", platform.node(), rule)
     _place_files(order.files)
+    keep_sources(order.sources)
     numbers, asked = list(order.asked), list(order.asked.values())
     specs = [_spec(request) for request in asked]
     if specs[0].run.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # else PyTorch cannot be forked
-    samples = samples_of(data, check_device(specs[0].run.device))
+    samples = inputs.samples(specs[0].run.device)
 
     def end(number: int, result: Result) -> None:
         send(Ended(number, order.asked[number].seeds, _portable(result)))
@@ -88,8 +84,8 @@ def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
     results = run_together(
         specs,
         samples,
-        named_model(specs[0], samples),
-        progress=_Reporter(send, closed),
+        inputs.network(specs[0]),
+        progress=_Reporter(send, closed, order.progress_every),
         workers=order.workers,
         finished=_nothing if order.audits else finished,
         audits=order.audits,
@@ -104,21 +100,31 @@ def _run(order: Order, data: Dataset, send: Send, closed: Event) -> None:
 def _nothing(result: Result) -> None: ...
 
 
+def _below(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """A folder so far below another one that no relative path of a file leads out of that."""
+    depth = max((PurePath(name).parts.count("..") for name in files), default=0)
+    path = folder.joinpath(*["below"] * depth)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _place_files(files: Mapping[str, bytes]) -> None:
-    """Put the files that specifications name where they are named, below the present folder."""
+    """Put the files that specifications name where they are named, in the temporary folder."""
     for name, content in files.items():
         path = Path(name)
         if path.is_file() and path.read_bytes() == content:
             continue
-        inside = not path.is_absolute() and ".." not in PurePath(name).parts
-        rule = "need a path below the working directory, or the same file on every machine"
-        require(inside, "cluster", name, rule)
+        rule = "need a relative path, or the same file on every machine"
+        require(not path.is_absolute(), "files", name, rule)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
 
 def _spec(asked: Asked) -> Spec:
-    spec = resolve(make_spec(asked.keys))
+    spec = resolve(make_spec(asked.keys) if asked.spec is None else asked.spec)
+    for part, values in zip(spec.own_parts, asked.classes, strict=False):
+        for name, value in values.items():
+            setattr(type(part), name, value)
     names = " and ".join(part.name for part in spec.own_parts) or spec.method.name
     rule = f"has another version of {names}; install the same"
     require(spec.source == asked.source, "cluster", platform.node(), rule)
@@ -140,7 +146,8 @@ def _checkpoints(order: Order, send: Send) -> Checkpoints:
     def say(sentence: str) -> None:
         send(Notice(sentence))
 
-    return Checkpoints(list(folders.values()), order.every, say, order.keep_last, written)
+    folder_list = list(folders.values())
+    return Checkpoints(folder_list, order.every, say, order.keep_last, written, order.rate)
 
 
 def _portable(result: Result) -> Result:
@@ -153,10 +160,10 @@ def _portable(result: Result) -> Result:
 
 
 class _Reporter:
-    """Progress in messages, a few per second; it ends the runs if nobody listens any more."""
+    """Progress in messages, now and then; it ends the runs if nobody listens any more."""
 
-    def __init__(self, send: Send, closed: Event) -> None:
-        self._send, self._closed = send, closed
+    def __init__(self, send: Send, closed: Event, every: float) -> None:
+        self._send, self._closed, self._every = send, closed, every
         self._steps, self._sent = 0, 0.0
         self._label, self._time = "", 0.0
 
@@ -170,7 +177,7 @@ class _Reporter:
             raise KeyboardInterrupt
         self._steps += steps
         self._label, self._time = label, time
-        if perf_counter() > self._sent + _PERIOD:
+        if perf_counter() > self._sent + self._every:
             self._tell()
 
     def _tell(self) -> None:

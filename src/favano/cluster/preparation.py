@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import torch
-
 from favano.cluster.packs import PackedRun
-from favano.data import Dataset
 from favano.metrics import client_metrics
-from favano.planning.planned import plan_seeds
+from favano.planning.planned import plan_seed, plan_seeds
 from favano.results import Result
+from favano.run.fitting import fit
+from favano.run.inputs import RunInputs
 from favano.run.job_cost import job_cost
 from favano.run.run_kernels import kernels_here
 from favano.run.runner import check_earlier
-from favano.run.samples import named_model, samples_of
+from favano.run.samples import initial_module
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.types import Kernels
@@ -29,27 +28,44 @@ class Prepared(NamedTuple):
     runs: list[PackedRun]
 
 
-def prepare(specs: Sequence[Spec], data: Dataset, earlier: Mapping[int, Result]) -> Prepared:
-    """Plan all runs, and choose kernels here for all machines: others have other bits."""
-    samples = samples_of(data, torch.device("cpu"))
+class _Alike(NamedTuple):
+    """What runs have in common that differ in their seeds alone."""
+
+    steps: int  # of one of them; those of others are about as many
+    kernels: Kernels | None
+
+
+def prepare(specs: Sequence[Spec], inputs: RunInputs, earlier: Mapping[int, Result]) -> Prepared:
+    """Estimate the lengths of runs, and choose kernels here: other machines would have others.
+
+    Of runs that differ in their seeds alone one is planned; machines plan all of theirs.
+    """
+    raw, model, first = inputs.samples("cpu"), inputs.network(resolve(specs[0])), specs[0]
+    samples = raw
+    if raw.own:  # fitted once, which is said here and not on a machine of the cluster alone
+        samples = fit(initial_module(model, first.run.seed), raw, "cpu").samples
     results = [
         earlier[number].with_spec(spec)
         if number in earlier
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(map(resolve, specs))
     ]
-    model = named_model(results[0].spec, samples)
-    planned = [
-        plan_seeds(result.spec, samples.traits, job_cost(result.spec, samples, model))
-        for result in results
-    ]
-    kernels = [kernels_here(plans[0], samples, model) for plans in planned]
+    alike: dict[object, _Alike] = {}
+    kernels, runs = [], []
+    for number, result in enumerate(results):
+        spec, run = result.spec, result.spec.run
+        key = repr({**spec.keys, "seed": 0, "seeds": 1}), spec.source
+        if key not in alike:
+            cost = job_cost(spec, samples, model)
+            plan = plan_seed(spec, run.seed, raw.traits, cost)
+            if plan.longest_job == 1:
+                plan_seeds(spec, raw.traits, cost)  # refuses what has no effect in such jobs
+            steps = plan.schedule.used_steps
+            alike[key] = _Alike(steps, kernels_here(plan, samples, model))
+        kernels.append(alike[key].kernels)
+        there = {made.seed for made in result.runs}
+        seeds = (seed for seed in range(run.seed, run.seed + run.seeds) if seed not in there)
+        runs += [PackedRun(number, seed, alike[key].steps) for seed in seeds]
     for number, result in earlier.items():
         check_earlier(result, kernels[number], samples)
-    runs = [
-        PackedRun(number, plan.seed, plan.schedule.used_steps)
-        for number, (result, plans) in enumerate(zip(results, planned, strict=True))
-        for plan in plans
-        if plan.seed not in {run.seed for run in result.runs}
-    ]
     return Prepared(results, kernels, runs)

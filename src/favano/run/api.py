@@ -54,6 +54,7 @@ def simulate(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
+    cluster: str | None = None,
     **keys: Unpack[Keys],
 ) -> Result:
     """Run one method and return its history and final models.
@@ -72,6 +73,8 @@ def simulate(
             tells of the evaluations after it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
+        cluster: `auto` spreads seeds and methods over the GPUs of this machine, `HOST:PORT` over a
+            Ray cluster that it has joined. Network, loss, metrics and data are sent there.
         **keys: the flags of `favano run` by their names: of clock, server, training and run, of a
             method or policy that is given by its name, of a problem that is, and of the fleet if
             none is given. `policy` may be an object of `favano.Policy`, too; without it the method
@@ -82,7 +85,9 @@ def simulate(
     made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
     so does an error of `on_evaluate`, which is raised as it came.
     """
-    return _run([method], problem, fleet, keys, progress, on_evaluate, checkpoints).results[0]
+    return _run(
+        [method], problem, fleet, keys, progress, on_evaluate, checkpoints, cluster
+    ).results[0]
 
 
 def compare(
@@ -93,6 +98,7 @@ def compare(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     checkpoints: Path | str | None = None,
+    cluster: str | None = None,
     **keys: Unpack[Keys],
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
@@ -103,7 +109,7 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    rest = progress, on_evaluate, checkpoints
+    rest = progress, on_evaluate, checkpoints, cluster
     return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
@@ -127,13 +133,11 @@ def _cost(spec: Spec, problem: Problem, data: OwnData | None) -> JobCost | None:
     """What a job costs; PyTorch and the data are loaded only where times depend on it."""
     if not needs_cost(spec):
         return None
+    from favano.run.inputs import RunInputs
     from favano.run.job_cost import job_cost
-    from favano.run.own_data import samples_of
-    from favano.run.samples import named_model
 
-    on_cpu = replace(spec, run=replace(spec.run, device="cpu"))
-    samples = samples_of(problem, data, on_cpu)
-    return job_cost(spec, samples, problem.model or named_model(spec, samples))
+    inputs = RunInputs.of(problem, data)
+    return job_cost(spec, inputs.samples("cpu"), inputs.network(spec))
 
 
 class Prepared(NamedTuple):
@@ -170,6 +174,7 @@ def _run(
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     checkpoints: Path | str | None,
+    cluster: str | None,
     *,
     compared: bool = False,
 ) -> Comparison:
@@ -177,17 +182,16 @@ def _run(
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
     given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
+    from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
     from favano.run.early_stopping import EarlyStopping
+    from favano.run.inputs import RunInputs
     from favano.run.observer import ObserverFailed
-    from favano.run.own_data import samples_of
-    from favano.run.runner import run_together
-    from favano.run.samples import named_model, new_network
+    from favano.run.samples import new_network
 
     if isinstance(on_evaluate, EarlyStopping) and not specs[0].problem.holdout:
         notice("early stopping looks at the test data; give holdout=N for held-out samples")
-    samples = samples_of(given, data, specs[0])
-    model = given.model or named_model(specs[0], samples)
+    inputs = RunInputs.of(given, data)
     kept = None
     if checkpoints is not None:
         folder = as_path("checkpoints", checkpoints)
@@ -195,13 +199,13 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        with shown_progress(progress) as shown:
-            results = run_together(
-                specs, samples, model, progress=shown, on_evaluate=on_evaluate, checkpoints=kept
-            )
+        with place(cluster, on_evaluate) as there:
+            together = there.prepare(specs[0], inputs)
+            with shown_progress(progress) as shown:
+                results = together(specs, progress=shown, on_evaluate=on_evaluate, checkpoints=kept)
     except ObserverFailed as error:
         results, failed = error.results, error.error
-    network = partial(new_network, model)
+    network = partial(new_network, inputs.network(specs[0]))
     comparison = Comparison([replace(result, _network=network) for result in results])
     alone = comparison.results[0] if len(comparison.results) == 1 else comparison
     if failed is not None:

@@ -44,6 +44,7 @@ class Checkpoints:
     say: Say = notice
     keep_last: bool = True  # after the end of a run, so that it can be made longer
     written: Callable[[CheckpointFiles, Path], None] = lambda files, path: None  # told of each
+    rate: float = float("inf")  # bytes per second that may be written, if `every` is None
 
 
 @dataclass
@@ -56,7 +57,9 @@ class Budget:
     every: float | None
     share: float  # of the time
     clock: Callable[[], float] = perf_counter
+    rate: float = float("inf")  # bytes per second
     spent: float = 0.0  # seconds, in the foreground and in the background
+    written: int = 0  # bytes
     _cost: float | None = None  # of the last checkpoint
     _began: float = field(init=False)
 
@@ -73,11 +76,15 @@ class Budget:
         if self.every is not None:
             return self.every < float("inf")
         cost = _AT_LEAST + size / _SPEED if self._cost is None else self._cost
-        return self.spent + cost <= self.share * (self.clock() - self._began)
+        passed = self.clock() - self._began
+        if self.written + size > self.rate * passed:
+            return False
+        return self.spent + cost <= self.share * passed
 
-    def charge(self, seconds: float) -> None:
-        """A checkpoint has taken so long."""
+    def charge(self, seconds: float, size: int = 0) -> None:
+        """A checkpoint has taken so long, and so many bytes."""
         self.spent += seconds
+        self.written += size
         self._cost = seconds
 
 
@@ -93,7 +100,7 @@ class CheckpointManager:
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._settings, self._clock = checkpoints, clock
-        self._budget = Budget(checkpoints.every, SHARE, clock)
+        self._budget = Budget(checkpoints.every, SHARE, clock, checkpoints.rate)
         self._files = {
             run: CheckpointFiles(folder, run.planned.seed)
             for run, folder in zip(runs, folders, strict=True)
@@ -202,13 +209,14 @@ class CheckpointManager:
         return (self._clock() - self._began) * share
 
     def _write(self, run: SeedRun, version: int, content: Tree, taken: float) -> None:
-        began = self._clock()
+        began, size = self._clock(), 0
         try:
             path = self._files[run].write(version, self._identity(run), content)
+            size = path.stat().st_size
             self._settings.written(self._files[run], path)
         except WriteFailed as error:
             self._warn(str(error))
-        self._budget.charge(taken + self._clock() - began)
+        self._budget.charge(taken + self._clock() - began, size)
 
     def _give_up(self, run: SeedRun, reason: NoSnapshot) -> None:
         """Do not save this run."""

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from favano.errors import require
 from favano.notices import notice
-from favano.run.samples import Samples, is_whole
+from favano.run.samples import Samples, is_whole, number_type
 from favano.run.targets import check_counted
 from favano.training import IGNORED, Calling, Field, FlatModel
 from favano.training.calling import LABELS, logits_of, packed, part_of, style_of, takes, unpacked
@@ -64,6 +64,26 @@ def fitted(flat: FlatModel, samples: Samples) -> Samples:
             samples = replace(samples, calling=replace(samples.calling, kind="logits"))
             samples = _in_columns(flat, samples, logits_of(made))
     return samples
+
+
+class Fitted(NamedTuple):
+    """A network as a vector, and the samples as it can be trained on them."""
+
+    flat: FlatModel
+    samples: Samples
+
+
+def fit(network: nn.Module, samples: Samples, device: torch.device | str) -> Fitted:
+    """Fit samples and a network to each other; samples that are fitted already stay as they are."""
+    samples = as_called(network, samples)
+    dtype = number_type(network, samples)
+    flat = FlatModel(network, samples.loss, device=device, dtype=dtype, calling=samples.calling)
+    if not samples.own:
+        return Fitted(flat, samples)
+    samples = replace(fitted(flat, samples), open=frozenset())
+    # A new copy of the network, since constants may have changed when it was tried.
+    flat = FlatModel(network, samples.loss, device=device, dtype=dtype, calling=samples.calling)
+    return Fitted(flat, samples)
 
 
 def mean_output(output: Tensor, targets: Tensor) -> Tensor:

@@ -17,13 +17,12 @@ from favano.errors import BadInput, format_error, require
 from favano.planning.fleet import needs_cost
 from favano.run.assembly import codec_of, plain_numbers
 from favano.run.data import load_data
-from favano.run.fitting import as_called, fitted
+from favano.run.fitting import fit
 from favano.run.samples import (
     ModelFactory,
     Samples,
     initial_module,
     named_model,
-    number_type,
     samples_of,
 )
 from favano.specification.spec import Spec, required
@@ -42,12 +41,7 @@ def job_cost(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> J
     """
     if not needs_cost(spec):
         return None
-    module = initial_module(model, spec.run.seed)
-    samples = as_called(module, samples)
-    flat = _flat(module, samples)
-    if samples.own:
-        samples = fitted(flat, samples)
-        flat = _flat(module, samples)
+    flat, samples = fit(initial_module(model, spec.run.seed), samples, "cpu")
     codec, coded = codec_of(spec), None
     if codec is not None:
         plain = plain_numbers(spec, flat.layout)
@@ -55,11 +49,6 @@ def job_cost(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> J
     bits = bits_of_message(flat.layout, coded, spec.method.corrects)
     flops = _flops_per_sample(flat, samples) if spec.fleet.needs_flops else 0.0
     return JobCost(flops * required(spec.problem.batch_size), bits, bits)
-
-
-def _flat(module: nn.Module, samples: Samples) -> FlatModel:
-    dtype = number_type(module, samples)
-    return FlatModel(module, samples.loss, device="cpu", dtype=dtype, calling=samples.calling)
 
 
 def named_cost(spec: Spec, data_dir: Path | None = None) -> JobCost | None:

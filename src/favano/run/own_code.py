@@ -16,7 +16,8 @@ from favano.code_digest import PLAIN, code_digest
 from favano.metrics import Metric, accuracy
 from favano.quantisation import quantised
 from favano.run.assembly import initial_vector
-from favano.run.samples import ModelFactory, Samples, initial_module, number_type
+from favano.run.fitting import fit
+from favano.run.samples import ModelFactory, Samples, initial_module
 from favano.specification.presets import OWN
 from favano.specification.spec import Spec
 from favano.training import FlatModel
@@ -46,10 +47,9 @@ def code_of(spec: Spec, samples: Samples, model: nn.Module | ModelFactory) -> di
     """The digests of a run before it is made; none if network, loss and metrics are ours."""
     if not is_own(spec, samples):
         return {}
-    module, seed = initial_module(model, spec.run.seed), spec.run.seed
-    dtype, device = number_type(module, samples), samples.labels.device
-    network = quantised(module, spec.training.recipe)
-    flat = FlatModel(network, samples.loss, device=device, dtype=dtype)
+    seed = spec.run.seed
+    network = quantised(initial_module(model, seed), spec.training.recipe)
+    flat, samples = fit(network, samples, samples.labels.device)
     samples = replace(samples, loss=flat.loss) if flat.loss is not samples.loss else samples
     return digests_of(flat, initial_vector(flat, model, samples.loss, seed), samples)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
@@ -20,16 +19,14 @@ from favano.data import Traits
 from favano.data.natural import OWN, file_owners, numbered, owners_of
 from favano.data.pixels import unit_pixels, white_of
 from favano.errors import BadInput, format_error, require
-from favano.metrics import accuracy, as_metrics
+from favano.metrics import accuracy
 from favano.records import ACCURACY
 from favano.rng import Stream, permutation
 from favano.run.data_digest import parts_of
 from favano.run.problem import Problem, is_by_client
 from favano.run.samples import Samples, check_device, traits_of
-from favano.run.samples import samples_of as named_samples
 from favano.run.tables import is_frame, missing_as_nobody
 from favano.run.targets import as_targets
-from favano.specification.spec import Spec
 from favano.training import Calling, Field, Loss
 from favano.training.calling import packed
 from favano.types import Ints
@@ -76,6 +73,11 @@ class OwnData(NamedTuple):
     classes: int  # 0: the targets are not classes
     owners: Mapping[str, Ints]  # of the training samples, by column
     test_owners: Mapping[str, Ints]  # numbered like these
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+        return tuple(self.train.inputs.shape[1:])
 
     @property
     def traits(self) -> Traits:
@@ -207,20 +209,6 @@ def own_samples(data: OwnData, device: str, loss: Loss | None = None) -> Samples
         open=frozenset({"metrics"} if loss else {"loss", "metrics"}),
         own=True,
     )
-
-
-def samples_of(problem: Problem, data: OwnData | None, spec: Spec) -> Samples:
-    """The data of a problem on the device of a run; its own data were read before."""
-    if data is not None:
-        samples = own_samples(data, spec.run.device, problem.loss)
-    else:
-        samples = named_samples(problem.named_data, check_device(spec.run.device))
-        owners = {**samples.owners, **listed_owners(problem, len(samples.labels))}
-        samples = replace(samples, owners=owners, loss=problem.loss or samples.loss)
-    if problem.metrics is not None:
-        chosen = as_metrics(problem.metrics)
-        samples = replace(samples, metrics=chosen, open=samples.open - {"metrics"})
-    return samples
 
 
 def _check_memory(data: OwnData, device: torch.device) -> None:

@@ -23,8 +23,9 @@ from favano.results import Result
 from favano.results.digest_check import row_name
 from favano.run.checkpoint_files import CheckpointFiles
 from favano.run.checkpoints import Checkpoints
+from favano.run.inputs import RunInputs
 from favano.run.job_cost import job_cost
-from favano.run.own_data import read_data, samples_of
+from favano.run.own_data import read_data
 from favano.run.problem import Problem
 from favano.run.progress import Progress
 from favano.run.row_comparison import RowComparison, Seed
@@ -118,7 +119,7 @@ class Repetition:
         key, problem = (spec.problem, check_device(spec.run.device)), self.problem
         if key not in self._samples:
             data = read_data(problem) if problem.is_own else None
-            self._samples[key] = samples_of(problem, data, spec)
+            self._samples[key] = RunInputs.of(problem, data).samples(spec.run.device)
         return self._samples[key]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
 
 from favano.planning.fleet import make_fleet
 from favano.planning.planned import Planned
 from favano.quantisation import quantised
+from favano.run.fitting import fit
 from favano.run.job_cost import job_cost
-from favano.run.samples import ModelFactory, Samples, initial_module, make_task, number_type
+from favano.run.samples import ModelFactory, Samples, initial_module, make_task
 from favano.specification.spec import Spec, required
 from favano.training import (
     FlatModel,
@@ -41,13 +43,15 @@ def kernels_for(planned: Planned, flat: FlatModel, task: Task) -> Kernels | None
     return chosen_kernels(flat, task)
 
 
-def kernels_here(planned: Planned, samples: Samples, model: ModelFactory) -> Kernels | None:
+def kernels_here(
+    planned: Planned, samples: Samples, model: nn.Module | ModelFactory
+) -> Kernels | None:
     """The kernels that a run would have on this machine, if it is one on a CPU."""
     spec, seed = planned.spec, planned.seed
     if spec.run.device != "cpu":
         return None
     network = quantised(initial_module(model, seed), spec.training.recipe)
-    flat = FlatModel(network, device="cpu", dtype=number_type(network, samples))
+    flat, samples = fit(network, samples, "cpu")
     with one_thread():
         return kernels_for(planned, flat, make_task(spec, seed, planned.fleet, samples))
 

@@ -22,16 +22,15 @@ from favano.results import Result
 from favano.run.assembly import initial_vector
 from favano.run.checkpoints import CheckpointManager, Checkpoints
 from favano.run.engines import engine
-from favano.run.fitting import as_called, fitted
+from favano.run.fitting import fit
 from favano.run.job_cost import job_cost
 from favano.run.observer import Observer, ObserverFailed
 from favano.run.progress import Progress, Silence
-from favano.run.samples import ModelFactory, Samples, initial_module, new_network, number_type
+from favano.run.samples import ModelFactory, Samples, initial_module, new_network
 from favano.run.seed_run import SeedRun
 from favano.specification.presets import resolve
 from favano.specification.spec import Spec
 from favano.training import (
-    FlatModel,
     GradientTrace,
     StepsDone,
     is_linked,
@@ -102,16 +101,12 @@ def run_together(
     require(alike, "quantise", results[0].spec.training.quantise, rule)
     module, loss = initial_module(model, planned[0][1].seed), samples.loss
     network = quantised(module, recipe)
-    samples = as_called(module, samples)
-    dtype, device = number_type(network, samples), samples.labels.device
     linked = network is not module and is_linked(module, loss)
     rule = "its layers are replaced, so that no loss or hook may refer to the network"
     require(not linked, "quantise", results[0].spec.training.quantise, rule)
-    flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
-    if samples.own:  # with a copy of the network, since constants may change when it is tried
-        samples = fitted(flat, samples)
-        loss = samples.loss
-        flat = FlatModel(network, loss, device=device, dtype=dtype, calling=samples.calling)
+    flat, samples = fit(network, samples, samples.labels.device)
+    loss = samples.loss
+    if samples.own:
         for result in results:
             metrics = client_metrics(samples.metrics, result.spec.run.evaluate_on)
             result.summary.metrics = metrics

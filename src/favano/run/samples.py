@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -33,6 +33,18 @@ ModelFactory: TypeAlias = Callable[[], nn.Module]
 
 _TEST_BLOCK = 4096
 _CALIBRATION = 512  # samples
+
+
+class Shaped(Protocol):
+    """Data for which a network can be made."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input."""
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are; 0: the targets are not classes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +155,7 @@ def make_task(spec: Spec, seed: int, fleet: ClientSpeeds, samples: Samples) -> T
     return Task(samples.features, samples.labels, batches, samples.loss, samples.preprocessing)
 
 
-def named_model(spec: Spec, samples: Samples) -> ModelFactory:
+def named_model(spec: Spec, samples: Shaped) -> ModelFactory:
     """A function that builds the network of a specification for these data."""
     name, shape, classes = required(spec.problem.model), samples.input_shape, samples.classes
     return lambda: build(name, input_shape=shape, classes=classes)

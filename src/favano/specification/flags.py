@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from favano.policies.registry import NAME
-from favano.specification.spec import POLICY, Spec
+from favano.specification.spec import POLICY, Spec, given_keys
 
 
 def flags_of(spec: Spec) -> list[str]:
@@ -16,7 +16,7 @@ def flags_of(spec: Spec) -> list[str]:
     '--algorithm quafl --no-server-averaging --seeds 2'
     """
     words = []
-    for key, value in (spec.as_given or spec).given.items():
+    for key, value in given_keys(spec).items():
         if key == POLICY and isinstance(value, Mapping):
             named = {POLICY: value[NAME], **{k: v for k, v in value.items() if k != NAME}}
             words += [word for name, own in named.items() for word in _flag(name, own)]

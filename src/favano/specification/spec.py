@@ -332,15 +332,22 @@ def changed(spec: Spec, keys: Mapping[str, object]) -> Spec:
     own = options_of(method_class(str(name)))
     kept = {
         key: value
-        for key, value in asked.given.items()
+        for key, value in given_keys(asked).items()
         if key in part_options() or key in own or key == LABEL
     }
     if (policy := asked.policy) is not None:
         shared = shared_options(type(policy))
         kept[POLICY] = with_options(policy, {key: keys[key] for key in shared if key in keys})
-    if asked.fleet.has_links:  # also if it has the value that is usual without them
-        kept[_INTERACTION] = asked.clock.interaction_time
     return make_spec({**kept, **keys, ALGORITHM: name})
+
+
+def given_keys(spec: Spec) -> dict[str, object]:
+    """Keys from which `make_spec` makes the same specification, as it was asked for."""
+    asked = spec.as_given or spec
+    if not asked.fleet.has_links:
+        return asked.given
+    # Also if it has the value that is usual without links.
+    return {**asked.given, _INTERACTION: asked.clock.interaction_time}
 
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from favano.errors import require
 from favano.notices import notice
 from favano.records.folder import RUNS_FOLDER
 from favano.records.ledger import RUNS, TUNING
-from favano.run.backend import THIS_MACHINE, Place
+from favano.run.backend import THIS_MACHINE, Place, RunTogether
 from favano.run.data import load_data
 from favano.specification.parts import ProblemPart
 from favano.specification.spec import Spec, required
@@ -57,8 +57,12 @@ def reproduce(
         name: {file: count.fill(runs) for file, runs in part.items()}
         for name, part in asked.items()
     }
+
+    def load(spec: Spec, on_image: Callable[[int], None]) -> RunTogether:
+        return place.load(spec, data_dir, on_image)
+
     maker = RunMaker(
-        archive, data_dir, cache(footprint), command, watcher, at_once, checkpoint_every, place
+        archive, load, cache(footprint), command, watcher, at_once, checkpoint_every, place
     )
     stopped = False
     try:

@@ -7,16 +7,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from favano.data import NAMES, find
 from favano.results import Result, check_writable
 from favano.run.backend import THIS_MACHINE, Place, RunTogether
 from favano.run.checkpoints import Checkpoints
 from favano.run.progress import Progress, Silence
+from favano.specification.spec import Spec
 from favano.studies.archive import Archive
 from favano.studies.experiment import StudyRun
 from favano.studies.footprint import Footprint
+
+# Takes the data of a specification to where its runs are made; its second argument is called for
+# each decoded image.
+Load: TypeAlias = Callable[[Spec, Callable[[int], None]], RunTogether]
 
 
 class Watcher(Protocol):
@@ -57,7 +62,7 @@ class RunMaker:
     """Makes missing runs, and keeps each as soon as it has ended."""
 
     archive: Archive
-    data_dir: Path | None
+    load: Load
     footprint: Callable[[], Footprint]  # of the machines that make them
     command: str
     watcher: Watcher
@@ -75,7 +80,7 @@ class RunMaker:
         for pool in pools(missing):
             first = pool[0].spec
             with self.watcher.decoding(first.problem.dataset) as on_image:
-                run_together = self.place.load(first, self.data_dir, on_image)
+                run_together = self.load(first, on_image)
             size = self.at_once or len(pool)
             for start in range(0, len(pool), size):
                 self._train(pool[start : start + size], run_together)
@@ -91,6 +96,7 @@ class RunMaker:
                 seconds = meter.charge(result.rows[-1].contributed_steps - result.steps_before)
                 seconds += result.seconds_before
                 self.archive.write(run, result, seconds, footprint, self.command)
+                result.states.clear()  # not kept, and those of thousands of runs do not fit
 
             results = run_together(
                 specs,

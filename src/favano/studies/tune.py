@@ -30,11 +30,12 @@ from favano.studies.tuning import trial_runs
 
 if TYPE_CHECKING:
     from favano.methods import AMethod
-    from favano.run.backend import OwnProblem, Place
+    from favano.run.backend import Place, RunTogether
+    from favano.run.inputs import RunInputs
     from favano.run.progress import Progress
     from favano.specification.keys import Keys
     from favano.specification.parts import Fleet
-    from favano.studies.run_maker import Watcher
+    from favano.studies.run_maker import Load, Watcher
 
 How: TypeAlias = Literal["grid", "random", "halving"]
 Make: TypeAlias = Callable[[Sequence[StudyRun]], None]
@@ -51,6 +52,7 @@ def tune(
     trials: int | None = None,
     out: Path | str | None = None,
     progress: Progress | bool | None = None,
+    cluster: str | None = None,
     **keys: Unpack[Keys],
 ) -> Tuning:
     """Tune several methods by the same search; test data and reported seeds have no part.
@@ -67,6 +69,7 @@ def tune(
         trials: points of each method, for `random` and, instead of the grid, for `halving`.
         out: a folder for the trials, from which the same call goes on.
         progress: as in `favano.simulate`.
+        cluster: as in `favano.simulate`.
         **keys: as in `favano.compare`; `seeds` is the number of seeds of each point, from 1000 on.
     """
     require("seed" not in keys, "seed", keys.get("seed"), OWN_SEEDS)
@@ -74,25 +77,31 @@ def tune(
     held_out = int(str(asked.pop("holdout", 0))) or _a_part(as_problem(problem))
     given, data, specs = prepare(list(methods), problem, fleet, asked, holdout=held_out)
     points, rungs = plan_search(specs, grid, search, trials)
-    from favano.run.backend import OwnProblem
+    from favano.run.backend import place
+    from favano.run.inputs import RunInputs
 
-    place, folder = OwnProblem(given, data), None if out is None else as_path("out", out)
+    inputs, folder = RunInputs.of(given, data), None if out is None else as_path("out", out)
     with ExitStack() as stack:
         if folder is None:
             folder = Path(stack.enter_context(TemporaryDirectory()))
         else:
             check_writable(folder)
             stack.enter_context(folder_lock(folder))
+        there = stack.enter_context(place(cluster))
+
+        def load(spec: Spec, on_image: Callable[[int], None]) -> RunTogether:
+            return there.prepare(spec, inputs)
+
         return tune_specs(
             specs,
             points,
             Search(rungs, held_out, specs[0].run.seeds),
             folder,
-            data_dir=None,
-            place=place,
+            load=load,
+            place=there,
             watcher=_Watcher(progress),
             command="favano.tune",
-            check=partial(_check_same, place=place, archive=Archive(folder)),
+            check=partial(_check_same, inputs=inputs, archive=Archive(folder)),
         )
 
 
@@ -107,18 +116,18 @@ def _a_part(problem: Problem) -> int:
     return a_fifth(len(problem.named_data.train.labels))
 
 
-def _check_same(runs: Sequence[StudyRun], place: OwnProblem, archive: Archive) -> None:
+def _check_same(runs: Sequence[StudyRun], inputs: RunInputs, archive: Archive) -> None:
     """Refuse trials of a folder that were made with other data, or with other code."""
     from favano.run.own_code import code_of
 
     there = [run for run in runs if archive.has(run)]
-    samples = place.samples(there[0].spec) if there else None
+    samples = inputs.samples("cpu") if there else None
     for run in there:
         assert samples is not None
         held = archive.read(run).summary
         rule = "holds trials of other data; choose a new folder"
         require(held.data in (None, samples.digest), "out", archive.out, rule)
-        code = code_of(run.spec, samples, place.model(run.spec, samples))
+        code = code_of(run.spec, samples, inputs.network(run.spec))
         others = ", ".join(differing(held.code or {}, code))
         rule = f"holds trials of another {others}; choose a new folder"
         require(not others, "out", archive.out, rule)
@@ -152,7 +161,7 @@ def tune_specs(
     search: Search,
     out: Path,
     *,
-    data_dir: Path | None,
+    load: Load,
     place: Place,
     watcher: Watcher,
     command: str,
@@ -166,7 +175,7 @@ def tune_specs(
     describe_machine = partial(machine, device, watts=None, pue=PUE, grams_per_kwh=GRAMS_PER_KWH)
     maker = RunMaker(
         archive,
-        data_dir,
+        load,
         cache(lambda: place.call(describe_machine, device)),
         command,
         watcher,
