@@ -69,8 +69,9 @@ def histories(folder: Path, variant: str) -> Iterator[Row]:
 def searched(folder: Path) -> Iterator[Row]:
     """The last evaluation of each pair of rates."""
     for method in METHODS:
-        for path in sorted(folder.glob(f"{method}-[0-9]*/history.csv")):
-            rates = path.parent.name.removeprefix(f"{method}-").split("-")
+        found = folder.glob(f"{method}-[0-9]*/history.csv")
+        pairs = [(path.parent.name.removeprefix(f"{method}-").split("-"), path) for path in found]
+        for rates, path in sorted(pairs, key=lambda pair: [float(rate) for rate in pair[0]]):
             last = read(path)[-1]
             accuracy = f"{float(last['accuracy']):.6g}"
             shown = " / ".join([rates[0], *(rates[1:] or ["1"])])
@@ -100,7 +101,9 @@ def line(axes: Axes, number: int, x: Sequence[float], y: Sequence[float], label:
 
 def curves() -> Figure:
     """Accuracy and the worst tenth against hours, accuracy against energy; mean over seeds."""
-    figure, grid = plt.subplots(2, 3, figsize=(10.5, 6), sharey="col", layout="constrained")
+    figure, grid = plt.subplots(
+        2, 3, figsize=(10.5, 6), sharex="col", sharey="col", layout="constrained"
+    )
     history = rows("history")
     for panels, (variant, title) in zip(grid, PANELS.items(), strict=True):
         for number, method in enumerate(METHODS):
@@ -121,8 +124,8 @@ def curves() -> Figure:
             axes.set_xlabel("hours")
         panels[2].set_xlabel("megajoules, of all clients")
         panels[0].set_ylabel("%")
-    for axes in grid[:, (0, 2)].ravel():
-        axes.set_ylim(60, 96)
+    for axes, lowest in zip(grid[0], (60, 30, 60), strict=True):
+        axes.set_ylim(lowest, None)
     grid[0, 0].legend(frameon=False)
     return figure
 

@@ -39,8 +39,8 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DOCS = ROOT / "docs"
 PAGES = (
-    ROOT / "README.md", DOCS / "federation.md", DOCS / "fleets-study.md", DOCS / "performance.md", DOCS / "reproduction.md",
-    DOCS / "scaling.md", DOCS / "theory.md",
+    ROOT / "README.md", DOCS / "federation.md", DOCS / "fleets-study.md", DOCS / "performance.md",
+    DOCS / "reproduction.md", DOCS / "scaling.md", DOCS / "theory.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
