@@ -153,7 +153,9 @@ def shares() -> Figure:
 
 def flips() -> Figure:
     """Accuracy against hours where one client in ten flips the sign of what it sends."""
-    figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(
+        1, 2, figsize=(8, 3.2), sharex=True, sharey=True, layout="constrained"
+    )
     titles = {"flipped": "the methods' own means", "trimmed": "trimmed mean"}
     history = rows("history")
     for axes, (variant, title) in zip(panels, titles.items(), strict=True):
