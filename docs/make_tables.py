@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import federation_tables
+import fleet_tables
 import scaling_tables
 import speed_tables
 
@@ -38,8 +39,8 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DOCS = ROOT / "docs"
 PAGES = (
-    ROOT / "README.md", DOCS / "federation.md", DOCS / "performance.md", DOCS / "reproduction.md",
-    DOCS / "scaling.md", DOCS / "theory.md",
+    ROOT / "README.md", DOCS / "federation.md", DOCS / "fleets-study.md", DOCS / "performance.md",
+    DOCS / "reproduction.md", DOCS / "scaling.md", DOCS / "theory.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
@@ -175,6 +176,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **speed_tables.TABLES,
     **scaling_tables.TABLES,
     **federation_tables.TABLES,
+    **fleet_tables.TABLES,
 }
 
 
