@@ -131,6 +131,7 @@ def test_a_comparison_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_kills(SEARCH, 1, Random(2))

@@ -140,6 +140,7 @@ def test_packs_give_the_results_of_one_machine(
     assert nodes.said == []
 
 
+@pytest.mark.slow
 def test_the_times_of_real_fleets_are_those_of_one_machine(
     digits: RunInputs, tmp_path: Path
 ) -> None:

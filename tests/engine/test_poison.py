@@ -47,6 +47,7 @@ def scaled(case: Problem, scale: float, every: int = 3) -> Problem:
     return case
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", METHODS)
 def test_lanes_and_products_equal_the_plain_loop(name: str) -> None:
     """Beside a run without poison; FedBuff's are products."""
@@ -78,6 +79,7 @@ def test_in_a_schedule_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not torch.allclose(untouched[-1].server, case.alone[-1].server)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "case",
     [
