@@ -19,7 +19,8 @@ from favano.records import (
 from favano.records.folder import COMPLEXITIES, CURVES
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
-FILES = sorted(path for path in RESULTS.glob("*/*.csv") if path.name != "shares.csv")
+PLAIN = ("plan", "fleets")  # tables of scripts in docs/, which are no records
+FILES = sorted(path for path in RESULTS.glob("*/*.csv") if path.parent.name not in PLAIN)
 
 
 def written_again(path: Path) -> Callable[[str], str]:
