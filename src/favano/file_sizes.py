@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 from zipfile import ZipFile
 
-from favano.errors import require
+from favano.errors import BadInput, require
 
 MEBIBYTE: Final = 1 << 20
 _TEXT: Final = 64 * MEBIBYTE  # 300,000 evaluations; as objects of Python up to some 20 times that
@@ -18,6 +18,22 @@ def read_limited(path: Path, name: str, encoding: str = "utf-8") -> str:
     """The text of a file; one that is too large is refused under this name."""
     check_size(path, name)
     return path.read_text(encoding=encoding)
+
+
+def read_given(path: Path, name: str, value: object, encoding: str = "utf-8") -> str:
+    """The text of a file that a key of this name has; one that is missing, or no text, is refused.
+
+    Args:
+        path: of the file.
+        name: of the key.
+        value: of the key, as it was given.
+        encoding: of the text.
+    """
+    require(path.is_file(), name, value, "no such file")
+    try:
+        return read_limited(path, name, encoding)
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(name, value, "is not a text file that can be read") from None
 
 
 def check_size(path: Path, name: str) -> None:

@@ -168,6 +168,7 @@ SCRIPTS = {
     "before": (fault(when="-3 s"), "need round N or SECONDS s"),
     "murder": (fault(what="murder"), "need one of leave, start, crash"),
     "no factor": (fault(what="slow"), "need slow and a positive factor"),
+    "a timeout": (fault(what="timeout"), "need one of"),
     "a factor of zero": (fault(what="slow 0"), "need slow and a positive factor"),
     "backwards in time": (fault(what="late -2"), "need late and a positive time"),
     "too much": (fault(what="poison 1e400"), "need poison and a factor"),

@@ -173,6 +173,17 @@ def test_what_messages_meet_is_counted() -> None:
     assert [event.job for event in schedule.faults] == [1, 1]
 
 
+def test_who_is_slow_or_away_has_fewer_steps_at_a_deadline() -> None:
+    """Three of four steps by time 10, three units each; and two while there, of one each."""
+    policy = Rounds(
+        selected=1, local_steps=4, interaction_time=0.0, deadline=10.0, at_deadline="take"
+    )
+    slow = plan(policy, always(1, faults=(Fault((0,), "slow", 0.0, 0, 3.0),)), horizon=25, seed=0)
+    assert [job[3] for job in jobs(slow)[1:3]] == [3, 3]
+    away = plan(policy, fleet([(0, 2), (9, 30)], when_away="paused"), horizon=25, seed=0)
+    assert jobs(away)[0] == (0, 0.0, 10.0, 3, True)
+
+
 def test_late_joiners_and_leavers() -> None:
     faults = Fault((1,), "start", 6.0), Fault((0,), "leave", 4.0)
     schedule = plan(SEND, always(2, faults=faults), horizon=20, seed=0)

@@ -40,7 +40,6 @@ class Happening(NamedTuple):
     time: float
     what: FaultKind  # leave and start: it goes away, and comes
     client: int
-    value: float = 1.0
     fault: bool = True  # or its presence
     job: Job | None = None
 
@@ -87,7 +86,7 @@ class Encounters:
 
     def is_there(self, client: int) -> bool:
         """Whether a client is there now."""
-        return bool(self._there[client]) and not {client} & (self._gone | self._hung)
+        return bool(self._there[client]) and client not in self._gone and client not in self._hung
 
     def next_time(self, server_steps: int) -> float:
         """When something happens next, in order; infinity: never."""
@@ -132,7 +131,7 @@ class Encounters:
             case what:
                 self._pending.setdefault(client, []).append((what, fault.value, now))
                 return None
-        return Happening(now, fault.what, client, fault.value)
+        return Happening(now, fault.what, client)
 
     def note(self, time: float, client: int, what: FaultKind, job: int = -1) -> None:
         """A fault has met a client, and this job."""

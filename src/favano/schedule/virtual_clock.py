@@ -316,7 +316,7 @@ class VirtualClock:
             if finish > job.until:
                 time = job.until
                 key = in_order(time)
-                if not not_after(length, time - begin):
+                if encounters is not None or not not_after(length, time - begin):
                     short.append(job)
             if encounters is not None:
                 job.sent_at, time = time, encounters.sent(client, time)
@@ -385,10 +385,9 @@ class VirtualClock:
                 number = -1 if job is None else job.number
                 encounters.note(self._now, event.client, event.what, number)
             match event.what:
-                case "timeout" if job is event.job:
-                    self._give_up(stream)
-                case "crash" if job is not None:
-                    self._give_up(stream)
+                case "timeout" | "crash" if job is not None and job.arrival > event.time:
+                    if event.job in (None, job):  # else it has ended long ago
+                        self._give_up(stream)
                 case "leave":
                     self._goes(stream, event.time, lost=event.fault or encounters.mode == "lost")
                 case "hang":

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from favano.errors import BadInput, require
-from favano.file_sizes import read_limited
+from favano.errors import require
+from favano.file_sizes import read_given
 from favano.rng import Stream, bits, uniform
 from favano.types import Floats, Ints, Mask
 
@@ -277,11 +277,7 @@ def read_availability(path: Path, length: float = inf) -> Recorded:
     its first line a client is away. `available` is 1 or 0 and holds from that second on.
     """
     name = f"trace:{path}"
-    require(path.is_file(), "availability", name, "no such file")
-    try:
-        header, *lines = read_limited(path, "availability", "utf-8-sig").splitlines() or [""]
-    except (OSError, UnicodeDecodeError):
-        raise BadInput("availability", name, "is not a text file that can be read") from None
+    header, *lines = read_given(path, "availability", name, "utf-8-sig").splitlines() or [""]
     columns = [column.strip().lower() for column in header.split(",")]
     rule = f"need client,second,available as the first line, found {header[:40]!r}"
     require(columns == ["client", "second", "available"], "availability", name, rule)

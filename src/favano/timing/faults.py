@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, get_args
 import numpy as np
 
 from favano.errors import BadInput, require
-from favano.file_sizes import read_limited
+from favano.file_sizes import read_given
 from favano.rng import Stream, bits
 from favano.timing.conditions import Fault, FaultKind
 
@@ -64,13 +64,10 @@ def read_script(text: str, words: Sequence[str]) -> list[ScriptedFault]:
 
 def read_faults(path: str, clients: int, seed: int) -> tuple[Fault, ...]:
     """The faults of a simulation with so many clients."""
-    file = Path(path)
-    require(file.is_file(), "faults", path, "no such file")
-    try:
-        text = read_limited(file, "faults")
-    except (OSError, UnicodeDecodeError):
-        raise BadInput("faults", path, "is not a text file that can be read") from None
-    script = read_script(text, [*get_args(FaultKind), *_SAME])
+    text = read_given(Path(path), "faults", path)
+    script = read_script(
+        text, [*(kind for kind in get_args(FaultKind) if kind != "timeout"), *_SAME]
+    )
     order = np.argsort(bits(seed, Stream.FAULTS, np.arange(clients)), kind="stable").tolist()
     return tuple(_of_nodes(fault, order) for fault in script)
 

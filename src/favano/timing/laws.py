@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from favano.errors import BadInput, require
-from favano.file_sizes import read_limited
+from favano.file_sizes import read_given
 from favano.rng import Stream, normal, uniform
 from favano.types import Floats, Ints
 
@@ -133,11 +133,7 @@ def read_trace(path: Path) -> Trace:
     Clients are numbered 0, 1, ... without a gap; a client's steps are in the order of its lines.
     """
     name = f"trace:{path}"
-    require(path.is_file(), "step_law", name, "no such file")
-    try:
-        header, *lines = read_limited(path, "step_law", "utf-8-sig").splitlines() or [""]
-    except (OSError, UnicodeDecodeError):
-        raise BadInput("step_law", name, "is not a text file that can be read") from None
+    header, *lines = read_given(path, "step_law", name, "utf-8-sig").splitlines() or [""]
     columns = [column.strip().lower() for column in header.lstrip("# ").split(",")]
     rule = f"need client,duration as the first line, found {header[:40]!r}"
     require(columns == ["client", "duration"], "step_law", name, rule)
