@@ -1,4 +1,4 @@
-"""The tables of `docs/fleets-study.md`, from `results/fleets/`."""
+"""The tables of `docs/reference/fleets-study.md`, from `results/fleets/`."""
 
 from __future__ import annotations
 

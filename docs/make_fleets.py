@@ -1,4 +1,4 @@
-"""Writes `results/fleets/`: what the study of `docs/fleets-study.md` measured, and its pictures.
+"""Writes `results/fleets/`: what the study in `docs/reference/fleets-study.md` measured.
 
 python docs/make_fleets.py FOLDER    # with plain, qsgd, flipped, trimmed, tuning and plans
 python docs/make_fleets.py           # the pictures alone

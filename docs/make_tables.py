@@ -38,9 +38,10 @@ from favano.studies.paper.table_1 import FLEETS, FORMULAS, NAMES, NOTE
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
 PAGES = (
-    ROOT / "README.md", DOCS / "federation.md", DOCS / "fleets-study.md", DOCS / "performance.md",
-    DOCS / "reproduction.md", DOCS / "scaling.md", DOCS / "theory.md",
+    ROOT / "README.md", DOCS / "federation.md", DOCS / "scaling.md", DOCS / "theory.md",
+    REFERENCE / "fleets-study.md", REFERENCE / "performance.md", REFERENCE / "reproduction.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]
 FIGURES = ("figure-mnist", "figure-mnist-slow", "figure-cifar10", "figure-tinyimagenet",
@@ -157,7 +158,7 @@ def figure(name: str, folder: str) -> list[str]:
     parts += [readings(study, folder)] if others else []
     parts += [markdown(chosen_rates(tried, study.lines, study.columns))] if tried else []
     parts += [
-        f"![{study.title}](../results/{folder}/{picture}.png)"
+        f"![{study.title}](../../results/{folder}/{picture}.png)"
         for picture in study.figures
         if (RESULTS / folder / f"{picture}.png").exists()
     ]

@@ -89,7 +89,7 @@ def unit_costs() -> str:
     rate = lines_of_gpu()["lines"]["table-2"]["steps_per_second"]
     rows.append(["local step of the perceptron, H200", f"{1e6 / rate:.1f} us", ""])
     table = page_sheet(["", "time", "memory"], rows, unit)
-    return f"{table} Local steps: [performance.md](performance.md)."
+    return f"{table} Local steps: [performance.md](reference/performance.md)."
 
 
 def needs(rows: Sequence[Sequence[str]]) -> str:

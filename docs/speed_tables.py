@@ -1,4 +1,4 @@
-"""The tables of `docs/performance.md`, from what the benchmarks wrote to `benchmarks/results/`."""
+"""The tables of `docs/reference/performance.md`, from `benchmarks/results/`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_figure_has_its_own_folders_and_none_of_a_longer_name(tmp_path: Path) 
 
 def test_every_key_is_explained_or_obvious() -> None:
     """A flag of the readings page exists, so that the page cannot rot."""
-    text = (ROOT / "docs" / "readings.md").read_text()
+    text = (ROOT / "docs" / "reference" / "readings.md").read_text()
     flags = {flag.replace("-", "_") for flag in re.findall(r"--(?:no-)?([a-z][a-z-]+)", text)}
     assert flags <= KEYS
 
@@ -89,7 +89,9 @@ def test_no_table_is_cut_in_two(page: Path) -> None:
     assert [lines[n] for n in firsts if not lines[n + 1].startswith("|---")] == []
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/readings.md", "docs/reproduction.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/reference/readings.md", "docs/reference/reproduction.md"]
+)
 def test_accuracies_are_not_typed_by_hand(name: str) -> None:
     """They would stay when results change; a table made from results has them."""
     assert re.findall(r"\d+(?:\.\d+)? (?:±|%) ?\S*", prose(ROOT / name)) == []
@@ -97,7 +99,7 @@ def test_accuracies_are_not_typed_by_hand(name: str) -> None:
 
 def test_speeds_are_not_typed_by_hand() -> None:
     """They come from benchmarks/results/, in tables."""
-    text = prose(ROOT / "docs" / "performance.md")
+    text = prose(ROOT / "docs" / "reference" / "performance.md")
     unit = r"(?:s|ms|us|minutes?|seconds?|times|%|MiB|MB|steps/s|images/s|TFLOP/s|TB/s)"
     assert re.findall(rf"\d(?:[\d,.]*\d)? ?{unit}(?![\w-])", text) == []
 

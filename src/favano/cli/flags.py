@@ -91,8 +91,7 @@ _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
     LABEL: "name of the method in tables and on pages",
     POLICY: "whom the server asks and when: a name, or file.py:Name [default: the method's own]",
-    READING: "reading of the paper (docs/readings.md), or several with commas between them: "
-    f"{', '.join(READINGS)}",
+    READING: f"reading of the paper, or several with commas between them: {', '.join(READINGS)}",
 }
 _ALL_FLAG = "--help-all"
 _ESSENTIAL = (  # what nine of ten runs set

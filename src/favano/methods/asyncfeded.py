@@ -21,7 +21,7 @@ class AsyncFedED(Method[ModelState]):
     lambda / epsilon.
 
     Limitations: with all n clients at work, gamma ~ n eta settles at a step of about
-    1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (docs/readings.md).
+    1 / sqrt(n), which hardly learns; a server learning rate of 2 / n does (page "Readings").
     """
 
     plot_style, distances = 11, True

@@ -39,7 +39,7 @@ class Polling(Policy):
     With `asked="now"` there are no appointments: a tick draws s of the clients that are there, and
     asks them. It waits for their updates until the next tick at most; later ones are used then.
 
-    The options from `interruption` on are other readings of the paper's clock (docs/readings.md),
+    The options from `interruption` on are other readings of the paper's clock (page "Readings"),
     which simulations alone have: `schedule/polling.py` knows them.
     """
 

@@ -14,7 +14,7 @@ class Keys(TypedDict, total=False):
     """Each means what it means on the command line; `favano run --help-all` says more."""
 
     policy: APolicy  # whom the server asks and when, instead of the method's own policy
-    reading: str | Sequence[str]  # of the paper, by name (docs/readings.md)
+    reading: str | Sequence[str]  # of the paper, by name (docs/reference/readings.md)
     # problem, where it is given by its name
     split: str
     batch_size: int

@@ -1,6 +1,7 @@
 """Named readings of the paper: sets of keys where it can be read in more than one way.
 
-docs/readings.md says what each of them changes, and why the default is another one.
+The page "Readings" (docs/reference/readings.md) says what each of them changes, and why the default
+is another one.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def printed_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansi
 
 
 def full_expansion(setting: TheorySetting, problem: TheoryProblem) -> Expansion:
-    """The terms of Theorem 1 corrected (docs/errata.md, 10 and 11).
+    """The terms of Theorem 1 corrected (errata, 10 and 11).
 
         2(n+1)F / (T s eta) + (L s / (n+1)) (sigma^2 a + 8 b G^2) eta
         + [8 L^2 K^2 (sigma^2 + 4 G^2) + L^2 s^2 (720 sigma^2 a + 5760 b G^2)] eta^2

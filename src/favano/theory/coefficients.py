@@ -6,7 +6,7 @@ for alpha = E[X]:          a = 1 / m1 + m2 / (K^2 m1^2),      b = m2 / m1^2     
 `printed` is the theorem as it stands: its second line has m1 where the proof gives m1^2, so that it
 is false if E[X] is small. `corrected` is given above. `rigorous` also closes a gap in the
 proof: local steps are neither independent nor of equal mean, which costs a factor of 13/12 on the
-part of a that comes from the noise of the steps (docs/errata.md, 4 and 5).
+part of a that comes from the noise of the steps (errata, 4 and 5).
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def lemma_bound(
 ) -> float:
     """2 (linear r0/T)^(1/2) + 2 quadratic^(1/3) (r0/T)^(2/3) + r0 / (cap T), met by `lemma_rate`.
 
-    The paper prints 1 for the second 2, which does not hold (docs/errata.md, 13).
+    The paper prints 1 for the second 2, which does not hold (errata, 13).
 
     >>> example = Expansion(r0=1.0, linear=0.0, quadratic=1.0)
     >>> [round(lemma_bound(example, 1.0, 1000, form), 6) for form in ("corrected", "printed")]
@@ -124,7 +124,7 @@ def lemma_bound(
 def lemma_rounds(expansion: Expansion, cap: float, target: float) -> ComplexityTerms:
     """36 linear r0/eps^2 + 15 r0 quadratic^(1/2)/eps^(3/2) + 3 r0/(cap eps) server steps suffice.
 
-    15 is 6^(3/2) rounded up, as the corrected lemma has it (docs/errata.md, 13).
+    15 is 6^(3/2) rounded up, as the corrected lemma has it (errata, 13).
 
     >>> lemma_rounds(Expansion(r0=1.0, linear=1.0, quadratic=1.0), cap=1.0, target=1.0).total
     54.0
@@ -165,7 +165,7 @@ def corollary(
         + n F L max(B b^(1/2), b, B K/s, K^2/s, b B^2/n) / eps
 
     The paper prints F L^2 and L^2 K^2 G^2 in the middle, whose units disagree, and n F B^2 K L b
-    at the end, from a learning rate that its proof does not allow (docs/errata.md, 12 and 14).
+    at the end, from a learning rate that its proof does not allow (errata, 12 and 14).
 
     >>> unit = TheorySetting(clients=1, selected=1, local_steps=3, mean_a=1.0, b=1.0)
     >>> [corollary(unit, TheoryProblem(), 1.0, form).first for form in ("corrected", "printed")]

@@ -21,7 +21,7 @@ def proof_conditions(setting: TheorySetting, problem: TheoryProblem) -> tuple[Co
     """The conditions that the paper's proof uses.
 
     Theorem 1 states only the last. It implies the first only if 5 B^2 b s >= K, and it does not
-    give the descent it is used for if K < 6 (docs/errata.md, 12).
+    give the descent it is used for if K < 6 (errata, 12).
 
     >>> example = TheorySetting(clients=100, selected=20, local_steps=20, mean_a=0.34, b=1.0)
     >>> [f"{each.limit:.3g}" for each in proof_conditions(example, TheoryProblem())]

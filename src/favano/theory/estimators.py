@@ -52,7 +52,7 @@ def estimator_variance(law: StepCount, rule: Rule, *, mean: float, variance: flo
         Var(M1) = mu^2 (1 - P) / P + v E[1{X>0}/X] / P^2
         Var(M2) = mu^2 Var(X) / E[X]^2 + v / E[X]
 
-    Lemma "variance" of the appendix, whose last lines are right (docs/errata.md, 2).
+    Lemma "variance" of the appendix, whose last lines are right (errata, 2).
 
     >>> import numpy as np
     >>> always = StepCount(np.array([0.0, 0.0, 1.0]))

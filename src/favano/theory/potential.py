@@ -36,7 +36,7 @@ def kappa(clients: int, selected: int, form: PaperForm = "corrected") -> float:
     """The contraction of Lemma 1: s/(n(s+1)) (1/2 + n(s-1)/(n-1)), printed s(n-s)/(2n(n+1)(s+1)).
 
     The printed one drops the distances between the selected clients; it also holds, but is 0 at
-    s = n, where all models become one. Without gradients the 1/2 is 1 (docs/errata.md, 6).
+    s = n, where all models become one. Without gradients the 1/2 is 1 (errata, 6).
 
     >>> kappa(100, 20, "printed") < 0.004, round(kappa(100, 20), 4), kappa(100, 100, "printed")
     (True, 0.1875, 0.0)
@@ -93,7 +93,7 @@ def next_potential(
 
         (1 - rho) Phi + 3 s^2 eta^2 (sigma^2 a + 8 b G^2) + 24 B^2 s^2 b eta^2 ||grad f||^2
 
-    The printed statement has 1/(5n) for rho and no sigma^2 before a (docs/errata.md, 7 and 8).
+    The printed statement has 1/(5n) for rho and no sigma^2 before a (errata, 7 and 8).
 
     >>> example = TheorySetting(clients=10, selected=2, local_steps=1, mean_a=1.0, b=1.0)
     >>> round(next_potential(example, TheoryProblem(), 0.01, potential=0.0, gradient=0.0), 6)

@@ -43,7 +43,7 @@ def table_complexity(
     """One row of Table 1.
 
     `printed` and `corrected` differ for FedAvg, AsyncSGD and FAVANO, whose printed rows add terms
-    of different units or do not follow from the proof (docs/errata.md, 14 to 16).
+    of different units or do not follow from the proof (errata, 14 to 16).
 
     >>> unit = TheorySetting(clients=4, selected=2, local_steps=1, mean_a=1.0, b=1.0)
     >>> table_complexity("fedbuff", unit, TheoryProblem(), 1.0).second
