@@ -1,4 +1,4 @@
-"""The tables of `docs/federation.md`, from what the benchmarks wrote to `benchmarks/results/`."""
+"""The tables of `docs/how-to/federation.md`, from `benchmarks/results/`."""
 
 from __future__ import annotations
 

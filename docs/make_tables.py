@@ -40,7 +40,8 @@ RESULTS = ROOT / "results"
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = (
-    ROOT / "README.md", DOCS / "federation.md", DOCS / "scaling.md", DOCS / "theory.md",
+    ROOT / "README.md", DOCS / "explanation" / "theory.md",
+    DOCS / "how-to" / "federation.md", DOCS / "how-to" / "large-runs.md",
     REFERENCE / "fleets-study.md", REFERENCE / "performance.md", REFERENCE / "reproduction.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]

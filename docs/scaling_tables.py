@@ -1,4 +1,4 @@
-"""The tables of `docs/scaling.md`: unit costs, and what large runs need according to them."""
+"""The tables of `docs/how-to/large-runs.md`: unit costs, and what large runs need by them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def unit_costs() -> str:
     rate = lines_of_gpu()["lines"]["table-2"]["steps_per_second"]
     rows.append(["local step of the perceptron, H200", f"{1e6 / rate:.1f} us", ""])
     table = page_sheet(["", "time", "memory"], rows, unit)
-    return f"{table} Local steps: [performance.md](reference/performance.md)."
+    return f"{table} Local steps: [performance.md](../reference/performance.md)."
 
 
 def needs(rows: Sequence[Sequence[str]]) -> str:

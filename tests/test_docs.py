@@ -70,7 +70,7 @@ def test_every_key_is_explained_or_obvious() -> None:
 
 
 def test_every_test_that_the_page_on_security_names_exists() -> None:
-    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     tests = {path.name: path.read_text() for path in (ROOT / "tests" / "flower").glob("test_*.py")}
     named = re.findall(r"`(?:(test_\w+\.py)(?:::)?)?(test_\w+)?`", text)
     assert len(named) > 30
@@ -126,7 +126,7 @@ def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
 
 def test_the_command_of_the_page_on_tuning_is_understood() -> None:
     """All but the training: its points are those of the page."""
-    text = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "tuning.md").read_text(encoding="utf-8")
     words = shlex.split(re.findall(r"^```\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
     command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
     given = command.make_context("tune", words[2:]).params
@@ -154,7 +154,12 @@ def test_every_make_target_has_a_rule() -> None:
 
 TASKS = [
     block
-    for name in ("tasks.md", "selection.md", "tuning.md", "adapters.md")
+    for name in (
+        "how-to/own-problem.md",
+        "explanation/selection.md",
+        "how-to/tuning.md",
+        "how-to/adapters.md",
+    )
     for block in re.findall(
         r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
     )
@@ -173,7 +178,7 @@ def test_the_page_on_policies_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file, the command, the TOML file and Python: all plan the same schedule."""
-    text = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "own-policy.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
     kinds = [kind for kind, _ in blocks]
     assert kinds == ["python", "", "toml", "python"]
@@ -188,7 +193,7 @@ def test_the_page_on_policies_runs(
         assert CliRunner().invoke(app, ["plan", *words[2:], *more]).exit_code == 0
         plans.append(json.loads(CliRunner().invoke(app, ["plan", *words[2:], *more]).stdout))
     assert plans[0] == plans[1]
-    exec(compile(use, "docs/policies.md", "exec"), {"favano": favano})
+    exec(compile(use, "docs/how-to/own-policy.md", "exec"), {"favano": favano})
     assert f"{plans[0]['server_steps']} updates" in capsys.readouterr().out
 
 
@@ -196,7 +201,7 @@ def test_the_page_on_fleets_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files are written under the names in their first lines; commands and Python run in order."""
-    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "fleets.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
     assert [kind for kind, _ in blocks] == ["", "python", "", "toml", "", "toml", "", "python"]
@@ -204,14 +209,14 @@ def test_the_page_on_fleets_runs(
         if kind == "toml":
             (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
         elif kind == "python":
-            exec(compile(block, "docs/fleets.md", "exec"), {"__name__": "docs"})
+            exec(compile(block, "docs/how-to/fleets.md", "exec"), {"__name__": "docs"})
             assert capsys.readouterr().out.strip()
         else:
             assert CliRunner().invoke(app, shlex.split(block)[1:]).exit_code == 0
 
 
 def test_the_presets_of_links_are_those_of_the_page() -> None:
-    text = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "fleets.md").read_text(encoding="utf-8")
     for name, numbers in re.findall(r"`(home|mobile)` (?:is )?([\d:.]+\d)", text):
         rates = [parse_link(way, 1, 0) for way in (name, numbers)]
         assert rates[0] == rates[1]
@@ -229,14 +234,17 @@ def test_what_is_no_longer_used_is_not_mentioned() -> None:
     assert [page.name for page in pages if "plotly" in page.read_text().lower()] == []
 
 
-AUTHORS = (ROOT / "docs" / "authors.md").read_text(encoding="utf-8")
+AUTHORS = (ROOT / "docs" / "how-to" / "own-method.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", AUTHORS, re.DOTALL))
 def test_the_methods_of_the_page_for_authors_run(
     block: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exec(compile(block, "docs/authors.md", "exec", dont_inherit=True), {"__name__": "authors"})
+    exec(
+        compile(block, "docs/how-to/own-method.md", "exec", dont_inherit=True),
+        {"__name__": "authors"},
+    )
     assert capsys.readouterr().out.strip()
 
 

@@ -232,7 +232,9 @@ def test_precision() -> None:
 def test_what_a_federation_knows_after_a_hundred_contacts() -> None:
     """Hoeffding: K sqrt(log(2 / 0.05) / (2 * 100))."""
     bound = 20 * sqrt(log(2 / 0.05) / 200)
-    said("docs/federation.md", f"with K = 20, E[min(E, K)] is known to ±{bound:.1f} after 100")
+    said(
+        "docs/how-to/federation.md", f"with K = 20, E[min(E, K)] is known to ±{bound:.1f} after 100"
+    )
 
 
 SETTINGS = {  # of the paper's runs and ours, of searches and of the estimate of energy

@@ -5,7 +5,7 @@ from favano.data.preprocessing import Preprocessing
 from favano.options import options_of
 from favano.specification.parts import ProblemPart
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "data.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "how-to" / "data.md"
 
 
 def test_names_are_those_of_the_command_line() -> None:

@@ -1,9 +1,8 @@
-"""Optimisers and schedules from Python: the page's example, and lanes against the plain loop."""
+"""Optimisers and schedules from Python: lanes against the plain loop."""
 
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from favano.specification.keys import Keys
 from favano.specification.spec import changed, make_spec
 from tests.run.cpu_stacks import cpu_stacks
 
-PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 FLEET = favano.Fleet(clients=6)
 KEYS: Keys = {"selected": 3, "local_steps": 4, "horizon": 150, "evaluate_every": 25}
 EVERY: dict[str, Keys] = {
@@ -39,17 +37,6 @@ EVERY: dict[str, Keys] = {
     "server momentum": {"server_optimiser": "momentum", "optimiser": "adam"},
     "server yogi": {"server_optimiser": "yogi", "momentum": 0.5, "optimiser_state": "kept"},
 }
-
-
-@pytest.mark.slow
-def test_the_example_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    assert len([line for line in code.splitlines() if line.strip()]) <= 10
-    exec(compile(code, PAGE.name, "exec"), {})
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [name for name, _ in lines] == ["anew", "kept", "wave", "yogi"]
-    assert len({accuracy for _, accuracy in lines}) > 2
-    assert all(float(accuracy) > 0.6 for _, accuracy in lines)
 
 
 def problem() -> favano.Problem:

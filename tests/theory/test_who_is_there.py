@@ -1,4 +1,5 @@
-"""Who counts where clients come and go: the theorem and the counterexample of docs/theory.md."""
+"""Who counts where clients come and go: the theorem and the counterexample of
+docs/explanation/theory.md."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.theory.test_absence import AWAY, DAYS, HORIZON, POLLING, TICKS, comin
 
 Message = Callable[[Contact, Floats], Floats]  # of a contact and its start model
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "theory.md").read_text(encoding="utf-8")
 
 # Two clients: one is always there, the other for ten ticks of a hundred.
 RARE = [(max(0.0, 700.0 * day + 3), 700.0 * day + 73) for day in range(10)]

@@ -12,7 +12,7 @@ from favano.options import options_of
 from favano.specification.parts import TrainingPart
 from favano.training.rate_schedule import parse_rates, rate_factors
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "training.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "how-to" / "training.md"
 PLACES = np.array([0.0, 25.0, 50.0, 75.0, 100.0, np.inf])
 
 
