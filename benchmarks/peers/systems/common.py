@@ -64,6 +64,42 @@ class Meter:
         print(json.dumps(line), flush=True)
 
 
+def print_rate(
+    system: str, asked: argparse.Namespace, steps_per_second: float, *packages: str
+) -> None:
+    """Print the one line of JSON that `gpu.py` reads."""
+    line = {
+        "system": system,
+        "network": asked.network,
+        "runs": asked.runs,
+        "images_per_second": steps_per_second * BATCH,
+        "version": ", ".join(f"{package} {version(package)}" for package in packages),
+    }
+    print(json.dumps(line), flush=True)
+
+
+class GpuMeter(Meter):
+    """The same clock for rounds of several runs at once."""
+
+    def __init__(self, system: str, asked: argparse.Namespace) -> None:
+        super().__init__(system, asked.seconds)
+        self.asked = asked
+
+    def report(self, *packages: str) -> None:
+        rate = self.timed * STEPS_PER_ROUND / self.elapsed
+        print_rate(self.system, self.asked, rate, *packages)
+
+
+def gpu_arguments() -> argparse.Namespace:
+    """Network, number of runs at once, seconds to measure, and the device of favano's runs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("network")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--device", default="cuda")
+    return parser.parse_args()
+
+
 def seconds_argument() -> float:
     """The value of --seconds."""
     parser = argparse.ArgumentParser()
