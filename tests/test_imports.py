@@ -217,6 +217,22 @@ def test_help_does_not_load_scipy() -> None:
     assert loaded("favano.cli.app", {"torch", "scipy", "sklearn", "matplotlib"}) == ""
 
 
+def test_a_run_loads_no_more_of_scipy_than_its_weights_need(tmp_path: Path) -> None:
+    heavy = {
+        "scipy.stats", "scipy.sparse", "scipy.fft", "scipy.optimize", "pandas", "matplotlib",
+        "sklearn", "torch._dynamo", "torch._inductor", "triton", "flwr", "ray",
+    }  # fmt: skip
+    words = ["favano", "run", "--horizon", "60", "--out", str(tmp_path)]
+    program = (
+        f"import sys; sys.argv = {words!r}; from favano.cli import main\n"
+        "try: main()\n"
+        f"finally: print(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "Results:" in done.stdout
+    assert done.stderr.splitlines()[-1] == ""
+
+
 def test_reading_files_needs_neither_torch_nor_scipy() -> None:
     assert loaded("favano.records", {"torch", "numpy", "scipy", "matplotlib", "rich"}) == ""
     assert loaded("favano.report", {"torch", "scipy", "matplotlib"}) == ""

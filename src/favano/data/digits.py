@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 
 from favano.data.catalogue import DIGITS, DIGITS_PREPROCESSING
@@ -15,11 +19,9 @@ _SPLIT_SEED = 0  # every run has the same test set
 
 def digits() -> Dataset:
     """The digits with values 0..16: 1,437 for training and 360 for testing."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    labels: Ints = bunch.target.astype(np.int64)
-    images: Pixels = bunch.images.astype(np.uint8)[:, None]  # (N, 1, 8, 8)
+    table = _table()
+    labels: Ints = table[:, -1].astype(np.int64)
+    images: Pixels = table[:, :-1].reshape(-1, 1, 8, 8)
     order = permutation(_SPLIT_SEED, Stream.HOLDOUT, len(labels))
     test, train = np.sort(order[:_TEST_SIZE]), np.sort(order[_TEST_SIZE:])
     return Dataset(
@@ -29,3 +31,15 @@ def digits() -> Dataset:
         classes=10,
         preprocessing=DIGITS_PREPROCESSING,
     )
+
+
+def _table() -> Pixels:
+    """Pixels and label of each digit, (N, 65), from the file of scikit-learn.
+
+    The package itself is not imported, which would take longer than a short run.
+    """
+    package = find_spec("sklearn")
+    assert package is not None
+    folder = Path(str(package.origin)).parent
+    with gzip.open(folder / "datasets" / "data" / "digits.csv.gz", "rt") as file:
+        return np.loadtxt(file, delimiter=",", dtype=np.uint8)

@@ -22,7 +22,7 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from favano.errors import BadInput, require
 from favano.policies import Policy, Polling, Rounds, Uniform
@@ -260,7 +260,7 @@ class _Visits:
         same = windows.same(window)
         length, place = np.unique(same, return_inverse=True)
         shape = (len(who), len(length))
-        expected = sparse.csc_array((mass, (client, place)), shape=shape)
+        expected = scipy.sparse.csc_array((mass, (client, place)), shape=shape)
         for part in blocks(len(length), windows.steps):
             total += np.asarray(expected[:, part] @ windows.reached(length[part]))
         return total, weight

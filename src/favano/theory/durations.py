@@ -11,7 +11,7 @@ from math import gcd
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from scipy import fft, special
+import scipy
 
 from favano.errors import BadInput, require
 from favano.schedule.draws import alike_jobs
@@ -88,7 +88,7 @@ def finished(
             trials = periods_until(time, 1.0) - 1 if strict else whole_periods(time, 1.0)
             return _binomial_tail(j, np.maximum(trials, 0)[:, None], 1.0 / mean)
         case Exponential():
-            return np.asarray(special.pdtrc(j - 1, np.maximum(time, 0.0)[:, None] / mean))
+            return np.asarray(scipy.special.pdtrc(j - 1, np.maximum(time, 0.0)[:, None] / mean))
         case Deterministic():
             in_time = before if strict else at_or_before
             return in_time(np.multiply(j, mean), time[:, None]).astype(np.float64)
@@ -129,13 +129,15 @@ def recorded_jobs(durations: Floats, local_steps: int) -> Floats:
 
 def lognormal_cumulative(duration: Floats, mean: float, spread: float) -> Floats:
     """P(D <= duration) for log-normal steps of this mean."""
-    return np.asarray(special.ndtr((np.log(duration) - np.log(mean) + spread**2 / 2) / spread))
+    return np.asarray(
+        scipy.special.ndtr((np.log(duration) - np.log(mean) + spread**2 / 2) / spread)
+    )
 
 
 def _binomial_tail(successes: Ints, trials: Floats, chance: float) -> Floats:
     """P(Bin(trials, chance) >= successes), 0 if there are too few trials."""
     enough = successes <= trials
-    tail = special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
+    tail = scipy.special.betainc(successes, np.where(enough, trials - successes + 1, 1.0), chance)
     return np.where(enough, tail, 0.0)
 
 
@@ -164,13 +166,13 @@ def _convolved(law: StepLaw, mean: float, time: Floats, steps: int, cell: float)
 
 def _sums(mass: Floats, steps: int) -> Floats:
     """P(D_1 + ... + D_j <= place) for j = 1..steps and the places -1, 0, 1, ... of the grid."""
-    size = fft.next_fast_len(2 * len(mass), real=True)
-    factor = fft.rfft(mass, size)
+    size = scipy.fft.next_fast_len(2 * len(mass), real=True)
+    factor = scipy.fft.rfft(mass, size)
     current = np.zeros(len(mass))
     current[0] = 1.0
     below = np.zeros((steps, len(mass) + 1))
     for row in below:
-        current = fft.irfft(fft.rfft(current, size) * factor, size)[: len(mass)]
+        current = scipy.fft.irfft(scipy.fft.rfft(current, size) * factor, size)[: len(mass)]
         np.cumsum(current, out=row[1:])
     return below
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from favano.errors import require
 from favano.types import Floats, Ints
@@ -108,7 +108,7 @@ def shares(
         if count >= _FEWEST and total.sum() > 0:
             rest = part - part.sum() / total.sum() * total
             scale = np.sqrt(count / (count - 1) * (rest**2).sum()) / total.sum()
-            quantile = special.stdtrit(count - 1, (1 + level) / 2)
+            quantile = scipy.special.stdtrit(count - 1, (1 + level) / 2)
             error = float(max(scale, deviation) * quantile)
             low, high = max(0.0, share - error), min(1.0, share + error)
             if updates is not None and min(own, counts.sum() - own) < _RARE:
@@ -127,8 +127,8 @@ def _worth(weight: Floats, updates: Floats) -> float:
 def _binomial_interval(share: float, size: float, level: float) -> tuple[float, float]:
     """The interval of Clopper and Pearson (1934) for a share of `size` answers."""
     seen, tail = share * size, (1 - level) / 2
-    low = special.betaincinv(seen, size - seen + 1, tail) if seen > 0 else 0.0
-    high = special.betaincinv(seen + 1, size - seen, 1 - tail) if seen < size else 1.0
+    low = scipy.special.betaincinv(seen, size - seen + 1, tail) if seen > 0 else 0.0
+    high = scipy.special.betaincinv(seen + 1, size - seen, 1 - tail) if seen < size else 1.0
     return float(low), float(high)
 
 

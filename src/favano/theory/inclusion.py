@@ -15,7 +15,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from favano.errors import BadInput, require
 from favano.policies import BySamples, Polling, Rounds, Uniform, Weighted
@@ -88,7 +88,9 @@ def _binomial(number: int, chance: Floats, size: int) -> Floats:
     """P(k of this number of clients), k = 0..min(number, s - 1), (k, T)."""
     if number == 1:
         return np.stack([1 - chance, chance])[:size]
-    return np.asarray(stats.binom.pmf(np.arange(min(number + 1, size))[:, None], number, chance))
+    return np.asarray(
+        scipy.stats.binom.pmf(np.arange(min(number + 1, size))[:, None], number, chance)
+    )
 
 
 def _sum(many: Floats, few: Floats) -> Floats:

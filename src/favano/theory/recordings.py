@@ -12,8 +12,7 @@ with pi(p) the share of the client's jobs that begin at line p in the long run.
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import spsolve
+import scipy
 
 from favano.policies import Polling
 from favano.timing.ties import at_or_before, before
@@ -67,11 +66,15 @@ def _long_run(begun: Floats) -> Floats:
     tail = np.concatenate([np.ones((lines, 1)), begun, np.zeros((lines, 1))], axis=1)
     used = tail[:, :-1] - tail[:, 1:]  # P(a job uses u lines), u = 0..K
     here, lines_used = np.nonzero(used)
-    move = sparse.csc_array(
+    move = scipy.sparse.csc_array(
         (used[here, lines_used], ((here + lines_used) % lines, here)), shape=(lines, lines)
     )
     first = np.zeros(lines)
     first[0] = 1.0
     last = 1 / _LONG_RUN  # chance that a job is the last
-    share = np.atleast_1d(spsolve(sparse.eye_array(lines, format="csc") - (1 - last) * move, first))
+    share = np.atleast_1d(
+        scipy.sparse.linalg.spsolve(
+            scipy.sparse.eye_array(lines, format="csc") - (1 - last) * move, first
+        )
+    )
     return np.asarray(share / share.sum())

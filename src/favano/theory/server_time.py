@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from favano.errors import require
 from favano.policies import Buffered, Policy, Polling, Rounds, Uniform, Windowed
@@ -232,8 +232,8 @@ def _hypergeometric(taken: Ints, pool: int, size: int, drawn: int) -> Floats:
 
 def _log_choose(of: int, chosen: Ints) -> Floats:
     """log of the binomial coefficient."""
-    first, second = special.gammaln(of + 1), special.gammaln(chosen + 1)
-    return np.asarray(first - second - special.gammaln(of - chosen + 1))
+    first, second = scipy.special.gammaln(of + 1), scipy.special.gammaln(chosen + 1)
+    return np.asarray(first - second - scipy.special.gammaln(of - chosen + 1))
 
 
 def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
@@ -243,7 +243,7 @@ def _at_least(groups: list[tuple[int, Floats]], wanted: int) -> Floats:
     for size, chance in groups:
         done = np.arange(min(size, wanted - 1) + 1)[:, None]
         pmf = np.zeros_like(below)
-        powers = special.xlogy(done, chance) + special.xlog1py(size - done, -chance)
+        powers = scipy.special.xlogy(done, chance) + scipy.special.xlog1py(size - done, -chance)
         pmf[: len(done)] = np.exp(_log_choose(size, done) + powers)
         below = np.stack([(pmf[: k + 1] * below[k::-1]).sum(axis=0) for k in range(wanted)])
     return np.asarray(1.0 - below.sum(axis=0))

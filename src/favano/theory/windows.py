@@ -12,7 +12,7 @@ one of E[ceil(T / dt)] ticks (Fraboni, Vidal, Kameni, Lorenzi 2023, FedFix).
 from __future__ import annotations
 
 import numpy as np
-from scipy import fft, special
+import scipy
 
 from favano.errors import BadInput, require
 from favano.policies import Windowed
@@ -79,10 +79,10 @@ def _summed(law: Geometric | Exponential, mean: float, local_steps: int, period:
         window = np.arange(first, first + size, dtype=np.float64) * period
         if isinstance(law, Geometric):
             spare = whole_periods(window, 1.0) - local_steps  # units beyond the shortest job
-            few = special.betainc(np.maximum(spare, 0.0) + 1, local_steps, 1.0 - 1.0 / mean)
+            few = scipy.special.betainc(np.maximum(spare, 0.0) + 1, local_steps, 1.0 - 1.0 / mean)
             longer = np.where(spare >= 0, few, 1.0)
         else:
-            longer = special.gammaincc(local_steps, window / mean)
+            longer = scipy.special.gammaincc(local_steps, window / mean)
         total += float(longer.sum())
         if longer[-1] < _TAIL:
             return total
@@ -96,7 +96,7 @@ def _circular(law: LogNormal, mean: float, local_steps: int, period: float) -> f
     with np.errstate(divide="ignore"):
         below = lognormal_cumulative(edge, mean, law.spread)
     step = np.diff(below).reshape(_TURNS, _CELLS).sum(axis=0) + (1.0 - below[-1]) / _CELLS
-    job = fft.irfft(fft.rfft(step) ** local_steps, _CELLS)
+    job = scipy.fft.irfft(scipy.fft.rfft(step) ** local_steps, _CELLS)
     middle = (np.arange(_CELLS) + local_steps / 2) % _CELLS  # a step's mass is at mid-cell
     psi = np.where(middle == 0, 0.5, 1.0 - middle / _CELLS)
     return local_steps * mean / period + float(job @ psi)
