@@ -1,0 +1,136 @@
+"""Parts of the reference that are made from the package itself, whenever the site is built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from inspect import cleandoc, getsource
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+from click import Command, Group
+from typer.testing import CliRunner
+
+from favano.cli.app import app
+from favano.methods import our_methods
+from favano.methods.card import card_document
+from favano.policies import Policy
+from favano.records import BoundRow, Complexity, CurvePoint, Entry, Participation, Row, Summary
+from favano.records.summary import AuditRecord, ClientScores, CostRecord, RunRecord
+
+ADR = Path(__file__).parent / "adr"
+FILES = {
+    "`history.csv`": [Row],
+    "`summary.json`": [Summary, RunRecord, AuditRecord, ClientScores, CostRecord],
+    "`participation.json`": [Participation],
+    "`bound.csv`": [BoundRow],
+    "`runs.csv`, `readings.csv`, `tuning.csv` and `tuned.csv`": [Entry],
+    "`curves.csv`": [CurvePoint],
+    "`table.csv`": [Complexity],
+}
+FIELD = re.compile(r"^    (\w+): (.+?)(?: = .+?)?(?:  # (?:noqa: \w+ - )?(.+))?$", re.MULTILINE)
+
+
+def commands() -> str:
+    """The help of every command, with all its flags."""
+    parts = []
+    for words, command in _commands(typer.main.get_command(app), ["favano"]):
+        every = {flag for option in command.params for flag in option.opts}
+        flag = "--help-all" if "--help-all" in every else "--help"
+        text = CliRunner().invoke(app, [*words[1:], flag], prog_name="favano", color=False).output
+        parts.append(f"## {' '.join(words)}\n\n```text\n{text.strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def _commands(command: Command, words: list[str]) -> Iterator[tuple[list[str], Command]]:
+    yield words, command
+    if isinstance(command, Group):
+        for name, inner in command.commands.items():
+            yield from _commands(inner, [*words, name])
+
+
+def methods() -> str:
+    """The card of every method."""
+    return "\n\n".join(_card(card_document(kind)) for kind in our_methods().values())
+
+
+def _card(card: Mapping[str, Any]) -> str:
+    options = [
+        [f"`{option['name']}`", _with_symbol(option), option["default_text"] or "none"]
+        for option in card["options"]
+    ]
+    parts = [f"## {card['title']} {{#{card['name']}}}", f"`{card['name']}`: {card['reference']}"]
+    parts += [card["text"], _table(["option", "what it sets", "default"], options)]
+    parts += ["\n".join(f"- {need}" for need in card["needs"])]
+    parts += [f"**Limitations:** {card['known_to_go_wrong']}"] if card["known_to_go_wrong"] else []
+    return "\n\n".join(part for part in parts if part)
+
+
+def _with_symbol(option: Mapping[str, Any]) -> str:
+    symbol = f", {option['symbol']}" if option["symbol"] else ""
+    choices = f" (`{option['values']}`)" if "|" in option["values"] else ""
+    return f"{option['text']}{symbol}{choices}"
+
+
+def files() -> str:
+    """The fields of every result file, with what the source says of each."""
+    return "\n\n".join(
+        "\n\n".join([f"## {name}", *map(_fields, kinds)]) for name, kinds in FILES.items()
+    )
+
+
+def _fields(kind: type) -> str:
+    rows = [
+        [f"`{name}`", f"`{_simple(of)}`", why] for name, of, why in FIELD.findall(getsource(kind))
+    ]
+    about = cleandoc(kind.__doc__ or "").partition("\n")[0]
+    return f"**{kind.__name__}**: {about}\n\n{_table(['field', 'type', 'meaning'], rows)}"
+
+
+def _simple(annotation: str) -> str:
+    """A type as a reader of the file sees it."""
+    bare = re.sub(r"^Annotated\[(.+?), .+\]$", r"\1", annotation)
+    return bare.replace("Whole", "int").replace("Number", "float")
+
+
+def names(package: str) -> str:
+    """Directives for the classes and functions that a package exports."""
+    return "\n\n".join(f"::: {package}.{name}" for name in public_names(package))
+
+
+def public_names(package: str) -> list[str]:
+    """What a package exports, without its modules; of `policies`, our policies alone."""
+    module = import_module(package)
+    exported = getattr(module, "__all__", None) or vars(module)
+    found = {name: getattr(module, name) for name in exported if not name.startswith("_")}
+    if package == "favano.policies":
+        return [name for name, kind in found.items() if _is_final_policy(kind)]
+    return sorted(name for name, value in found.items() if not isinstance(value, ModuleType))
+
+
+def _is_final_policy(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Policy) and kind is not Policy
+
+
+def decisions() -> str:
+    """Links to all decisions."""
+    pages = sorted(ADR.glob("0*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0][2:] for page in pages]
+    return "\n".join(f"- [{title}]({page.name})" for title, page in zip(titles, pages, strict=True))
+
+
+def _table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
+    if not (cells := [[cell.replace("|", "\\|") for cell in row] for row in rows]):
+        return ""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *cells])
+
+
+PACKAGES = ("flower", "policies", "theory", "timing")
+PARTS: dict[str, Callable[[], str]] = {
+    "commands": commands, "decisions": decisions, "files": files, "methods": methods,
+    **{name: partial(names, f"favano.{name}") for name in PACKAGES},
+}  # fmt: skip
