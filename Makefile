@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: setup browser demo test test-all check format docs
+.PHONY: setup browser demo test test-all check format docs site
 
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 # What is compiled is kept, since tests start hundreds of processes.
@@ -14,7 +14,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "favano needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[data,print,cluster,flower,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[data,print,cluster,flower,site,dev]'
 	@touch $@
 
 # The page is tested in Chromium; where there is none and none can be installed, those tests skip.
@@ -46,6 +46,11 @@ check: setup
 
 docs: setup
 	$(BIN)/python docs/make_tables.py
+
+# Strict: a broken link, a page that nobody links to, or an undocumented name ends it, as does a block
+# of code that fails. The pages are in site/index.html, for a browser without a server.
+site: setup
+	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup
 	$(BIN)/ruff format .

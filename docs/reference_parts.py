@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 from click import Command, Group
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from favano.cli.app import app
 from favano.methods import our_methods
@@ -23,7 +23,7 @@ from favano.records import BoundRow, Complexity, CurvePoint, Entry, Participatio
 from favano.records.summary import AuditRecord, ClientScores, CostRecord, RunRecord
 
 ADR = Path(__file__).parent / "adr"
-FILES = {
+FILES: dict[str, list[type]] = {
     "`history.csv`": [Row],
     "`summary.json`": [Summary, RunRecord, AuditRecord, ClientScores, CostRecord],
     "`participation.json`": [Participation],
@@ -38,10 +38,11 @@ FIELD = re.compile(r"^    (\w+): (.+?)(?: = .+?)?(?:  # (?:noqa: \w+ - )?(.+))?$
 def commands() -> str:
     """The help of every command, with all its flags."""
     parts = []
-    for words, command in _commands(typer.main.get_command(app), ["favano"]):
+    favano = typer.main.get_command(app)
+    for words, command in _commands(favano, ["favano"]):
         every = {flag for option in command.params for flag in option.opts}
         flag = "--help-all" if "--help-all" in every else "--help"
-        text = CliRunner().invoke(app, [*words[1:], flag], prog_name="favano", color=False).output
+        text = CliRunner().invoke(favano, [*words[1:], flag], prog_name="favano").output
         parts.append(f"## {' '.join(words)}\n\n```text\n{text.strip()}\n```")
     return "\n\n".join(parts)
 
@@ -105,8 +106,9 @@ def names(package: str) -> str:
 def public_names(package: str) -> list[str]:
     """What a package exports, without its modules; of `policies`, our policies alone."""
     module = import_module(package)
-    exported = getattr(module, "__all__", None) or vars(module)
-    found = {name: getattr(module, name) for name in exported if not name.startswith("_")}
+    if exported := getattr(module, "__all__", None):
+        return sorted(exported)  # found without loading what they are
+    found = {name: value for name, value in vars(module).items() if name[:1] != "_"}
     if package == "favano.policies":
         return [name for name, kind in found.items() if _is_final_policy(kind)]
     return sorted(name for name, value in found.items() if not isinstance(value, ModuleType))

@@ -81,7 +81,7 @@ def shares(
         clients: number of clients in each group, (g,).
         names: names of the groups.
         late: shares of the groups in some server models, (m, g).
-        answers: number of updates that moved the model, of each group and as `moved`, (V, g).
+        updates: number of updates that moved the model, of each group and as `moved`, (V, g).
         fair: fair share of each group, (g,); None: its share of the clients.
         confidence: that all intervals hold.
 
