@@ -33,7 +33,7 @@ COMMANDS = [
     shlex.split(line, comments=True)
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     for line in block.splitlines()
-    if not language
+    if language == "sh"
 ]
 KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
@@ -127,7 +127,7 @@ def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
 def test_the_command_of_the_page_on_tuning_is_understood() -> None:
     """All but the training: its points are those of the page."""
     text = (ROOT / "docs" / "how-to" / "tuning.md").read_text(encoding="utf-8")
-    words = shlex.split(re.findall(r"^```\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
+    words = shlex.split(re.findall(r"^```sh\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
     command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
     given = command.make_context("tune", words[2:]).params
     names = given["algorithms"].split(",")
@@ -181,7 +181,7 @@ def test_the_page_on_policies_runs(
     text = (ROOT / "docs" / "how-to" / "own-policy.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
     kinds = [kind for kind, _ in blocks]
-    assert kinds == ["python", "", "toml", "python"]
+    assert kinds == ["python", "sh", "toml", "python"]
     (_, policy), (_, command), (_, toml), (_, use) = blocks
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -204,7 +204,16 @@ def test_the_page_on_fleets_runs(
     text = (ROOT / "docs" / "how-to" / "fleets.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["", "python", "", "toml", "", "toml", "", "python"]
+    assert [kind for kind, _ in blocks] == [
+        "sh",
+        "python",
+        "sh",
+        "toml",
+        "text",
+        "toml",
+        "sh",
+        "python",
+    ]
     for kind, block in blocks:
         if kind == "toml":
             (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
