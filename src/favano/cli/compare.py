@@ -15,6 +15,7 @@ from favano.cli.training import (
     Force,
     OnCluster,
     Target,
+    Track,
     end,
     json_document,
     say_kept,
@@ -46,6 +47,7 @@ def compare_command(
     checkpoint_every: CheckpointEvery = None,
     cluster: OnCluster = None,
     target: Target = None,
+    track: Track = None,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
     keys, methods = compared_keys(config, algorithms, flags)
@@ -54,9 +56,17 @@ def compare_command(
     for words in left_without(keys, [spec.method for spec in specs]):
         say(words)
     folder = out or default_folder("compare", specs)
-    how = {"json": json, "force": force}
-    every = checkpoint_every
-    compare(specs, folder, data_dir, **how, every=every, cluster=cluster, target=target)
+    compare(
+        specs,
+        folder,
+        data_dir,
+        json=json,
+        force=force,
+        every=checkpoint_every,
+        cluster=cluster,
+        target=target,
+        track=track,
+    )
 
 
 def compared_keys(
@@ -80,11 +90,21 @@ def compare(
     every: float | None = None,
     cluster: str | None = None,
     target: float | None = None,
+    track: Sequence[str] | None = None,
 ) -> None:
     """Run what is not done yet, and write a folder per method and one page for all."""
     folders, page = [folder / folder_name(spec.name) for spec in specs], folder / PAGE
     try:
-        train(specs, folders, data_dir, out=folder, force=force, every=every, cluster=cluster)
+        train(
+            specs,
+            folders,
+            data_dir,
+            out=folder,
+            force=force,
+            every=every,
+            cluster=cluster,
+            track=track,
+        )
     except typer.Exit:  # interrupted or stopped: the page shows what there is
         _write_page(collect(folders), page, target)
         say(f"report of the results so far: {page}")

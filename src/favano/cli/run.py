@@ -9,6 +9,7 @@ from favano.cli.training import (
     Force,
     OnCluster,
     Target,
+    Track,
     end,
     json_document,
     say_kept,
@@ -29,12 +30,21 @@ def run_command(
     checkpoint_every: CheckpointEvery = None,
     cluster: OnCluster = None,
     target: Target = None,
+    track: Track = None,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
-    every = checkpoint_every
-    train([spec], [folder], data_dir, out=folder, force=force, every=every, cluster=cluster)
+    train(
+        [spec],
+        [folder],
+        data_dir,
+        out=folder,
+        force=force,
+        every=checkpoint_every,
+        cluster=cluster,
+        track=track,
+    )
     say_kept([folder])
     if json:
         print_json(json_document([spec], [folder]))

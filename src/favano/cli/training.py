@@ -32,7 +32,9 @@ from favano.results import (
     write_result,
 )
 from favano.run.folder_lock import FolderLock
+from favano.run.listeners import listening
 from favano.run.progress import ProgressBar
+from favano.run.trackers import check_trackers, trackers
 from favano.specification.config import spec_keys
 from favano.specification.spec import Spec
 
@@ -70,6 +72,22 @@ OnCluster = Annotated[
     str | None,
     typer.Option("--cluster", metavar="auto|ADDRESS|none", help="spread runs over GPUs or nodes"),
 ]
+
+
+def _known(words: list[str] | None) -> list[str]:
+    """Refuse unknown trackers before anything is read."""
+    return check_trackers(words)
+
+
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="KIND:DIR",
+        callback=_known,
+        help="write to tensorboard:DIR, wandb:DIR or mlflow:DIR, too",
+    ),
+]
 RESUMED = ContextVar("RESUMED", default=False)  # whether `favano resume` calls the command
 
 
@@ -82,6 +100,7 @@ def train(
     force: bool,
     every: float | None = None,
     cluster: str | None = None,
+    track: Sequence[str] | None = None,
 ) -> None:
     """Run what is not done yet, and write it; exit if a run did not reach its end.
 
@@ -93,7 +112,9 @@ def train(
         force: repeat what is done.
         every: seconds between two checkpoints.
         cluster: where to run; None: on this machine.
+        track: trackers that get the evaluations, too.
     """
+    tracked = check_trackers(track, cluster)
     if out not in folders:
         check_comparison(out)
     for spec, folder in zip(specs, folders, strict=True):
@@ -110,7 +131,7 @@ def train(
     with FolderLock(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
-        results = _results(missing, data_dir, every, cluster, force=force)
+        results = _results(missing, data_dir, every, cluster, tracked, force=force)
         if not force:
             for result, folder in zip(results, missing, strict=True):
                 check_content(folder, result.summary)
@@ -128,6 +149,7 @@ def _results(
     data_dir: Path | None,
     every: float | None,
     cluster: str | None,
+    tracked: Sequence[str],
     *,
     force: bool,
 ) -> list[Result]:
@@ -141,8 +163,14 @@ def _results(
     with place(cluster) as there:
         with decoding(specs[0].problem.dataset) as on_image:
             run_together = there.load(specs[0], data_dir, on_image)
-        with ProgressBar(notes) as progress:
-            return run_together(specs, progress=progress, checkpoints=checkpoints, earlier=earlier)
+        with listening(trackers(tracked, specs)) as observer, ProgressBar(notes) as progress:
+            return run_together(
+                specs,
+                progress=progress,
+                checkpoints=checkpoints,
+                earlier=earlier,
+                on_evaluate=observer,
+            )
 
 
 def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None:

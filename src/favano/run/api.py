@@ -53,6 +53,7 @@ def simulate(
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
+    track: str | Sequence[str] | None = None,
     checkpoints: Path | str | None = None,
     cluster: str | None = None,
     **keys: Unpack[Keys],
@@ -71,6 +72,9 @@ def simulate(
             `favano.EarlyStopping(patience=5)`. If it returns `favano.STOP`, the run of this method
             and seed ends there, and its status is `stopped`. A run that goes on from a checkpoint
             tells of the evaluations after it.
+        track: a tracker, or several, that get all evaluations, too: `tensorboard:DIR`, `wandb:DIR`
+            (offline) or `mlflow:DIR`. One that is not installed or fails is named in a warning, and
+            the runs go on without it.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
         cluster: `auto` spreads seeds and methods over the GPUs of this machine, `HOST:PORT` over a
@@ -86,7 +90,7 @@ def simulate(
     so does an error of `on_evaluate`, which is raised as it came.
     """
     return _run(
-        [method], problem, fleet, keys, progress, on_evaluate, checkpoints, cluster
+        [method], problem, fleet, keys, progress, on_evaluate, track, checkpoints, cluster
     ).results[0]
 
 
@@ -97,6 +101,7 @@ def compare(
     *,
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
+    track: str | Sequence[str] | None = None,
     checkpoints: Path | str | None = None,
     cluster: str | None = None,
     **keys: Unpack[Keys],
@@ -109,7 +114,7 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    rest = progress, on_evaluate, checkpoints, cluster
+    rest = progress, on_evaluate, track, checkpoints, cluster
     return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
@@ -173,6 +178,7 @@ def _run(
     keys: Mapping[str, object],
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
+    track: str | Sequence[str] | None,
     checkpoints: Path | str | None,
     cluster: str | None,
     *,
@@ -180,12 +186,16 @@ def _run(
 ) -> Comparison:
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
+    from favano.run.trackers import check_trackers, trackers
+
+    tracked = check_trackers(track, cluster)
     given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
     from favano.results import Comparison, Interrupted, check_writable
     from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
     from favano.run.early_stopping import EarlyStopping
     from favano.run.inputs import RunInputs
+    from favano.run.listeners import listening
     from favano.run.observer import ObserverFailed
     from favano.run.samples import new_network
 
@@ -201,8 +211,9 @@ def _run(
     try:
         with place(cluster, on_evaluate) as there:
             together = there.prepare(specs[0], inputs)
-            with shown_progress(progress) as shown:
-                results = together(specs, progress=shown, on_evaluate=on_evaluate, checkpoints=kept)
+            told = listening(trackers(tracked, specs), on_evaluate)
+            with told as observer, shown_progress(progress) as shown:
+                results = together(specs, progress=shown, on_evaluate=observer, checkpoints=kept)
     except ObserverFailed as error:
         results, failed = error.results, error.error
     network = partial(new_network, inputs.network(specs[0]))

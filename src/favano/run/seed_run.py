@@ -32,7 +32,7 @@ from favano.run.assembly import assemble
 from favano.run.bound_tracking import Tracked, Tracker
 from favano.run.client_scores import client_samples, per_client_scores
 from favano.run.constants import Point, Probe
-from favano.run.early_stopping import EarlyStopping
+from favano.run.listeners import told_again
 from favano.run.observer import Observer, evaluation, wants_to_stop
 from favano.run.own_code import digests_of, is_own
 from favano.run.run_kernels import hardware, kernels_for
@@ -270,8 +270,8 @@ class SeedRun:
         self.recorder.restore(saved.recorded, self.reached)
         self._keep_final()
         self._best = saved.best
-        if isinstance(self.observer, EarlyStopping):  # which goes on counting
-            self._tell(self.observer, 0)
+        if (again := told_again(self.observer)) is not None:
+            self._tell(again, 0)
         if self.tracker is not None:
             self.tracker.drop_after(self.recorder.count)
         self._before, self._machine_before = saved.seconds, saved.machine_seconds
