@@ -34,6 +34,7 @@ ALLOWED = {
     "notices": set(),
     "code_digest": {"notices"},
     "file_sizes": {"errors"},
+    "notebook": {"types"},
     "rng": {"types"},
     "options": {"errors"},
     "screening": {"types", "errors"},
@@ -60,7 +61,7 @@ ALLOWED = {
     },
     "specification": {
         "types", "errors", "file_sizes", "options", "user_classes", "records", "timing", "policies",
-        "methods", "transforms", "data", "quantisation", "training",
+        "methods", "transforms", "data", "quantisation", "training", "notebook",
     },
     "aggregation": {
         "preflight",
@@ -76,9 +77,9 @@ ALLOWED = {
         "preflight",
         "types", "errors", "user_classes", "options", "records", "timing", "policies",
         "schedule", "theory", "methods", "data",
-        "quantisation", "specification", "engine", "training",
+        "quantisation", "specification", "engine", "training", "notebook", "report",
     },
-    "report": {"types", "errors", "records", "methods", "specification"},
+    "report": {"types", "errors", "notebook", "records", "methods", "specification"},
     "results": {
         "errors", "user_classes", "records", "policies", "methods", "training", "specification",
         "report", "data", "models",

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from favano.cli import plan as command
-from favano.cli.plan import absence_line
 from favano.methods.fedavg import FedAvg
 from favano.planning.absence import Absence, absence
 from favano.planning.plan import Plan
+from favano.planning.plan_table import absence_line
 from favano.planning.planned import Planned
 from favano.records import to_json
 from favano.schedule.schedule import FaultEvent, Schedule

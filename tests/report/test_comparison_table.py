@@ -76,9 +76,9 @@ def test_results_of_several_settings_are_no_table(tmp_path: Path, write: Writer)
         spec = {"algorithm": "favano", "dataset": dataset}
         write(tmp_path / dataset, spec, [[0.1, 0.2, 0.3]], "complete")
     comparison = Comparison(collect([tmp_path]))
-    with pytest.raises(BadInput, match="need results of one setting in a table"):
+    with pytest.raises(BadInput, match="need results of one setting"):
         comparison.table()
-    with pytest.raises(BadInput, match="need results of one setting in a table"):
+    with pytest.raises(BadInput, match="need results of one setting"):
         comparison.to_latex()
 
 

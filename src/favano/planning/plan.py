@@ -11,6 +11,7 @@ from favano.planning.absence import Absence, absence
 from favano.planning.audit import audit
 from favano.planning.client_weights import MOST, ClientWeights
 from favano.planning.participation import describe
+from favano.planning.plan_table import plan_html, plan_sentences, plan_tables
 from favano.planning.planned import Planned
 from favano.records import AuditRecord
 from favano.schedule import Schedule, save_schedule
@@ -35,6 +36,14 @@ class Plan:
         """One line, as notebooks show it."""
         made = f"{self.schedule.updates:,} updates of {self.schedule.jobs:,} jobs"
         return f"Plan({self.planned.spec.name}: {made} by time {self.time:,.0f})"
+
+    def __str__(self) -> str:
+        """Tables and sentences, as `favano plan` prints them."""
+        return "\n".join([*map(str, plan_tables(self)), *plan_sentences(self)])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same, with the share of each group of clients as a bar."""
+        return plan_html(self)
 
     @property
     def schedule(self) -> Schedule:

@@ -26,11 +26,11 @@ STYLE: Final = str(files("favano.report").joinpath("print.mplstyle"))
 
 
 def check_matplotlib() -> None:
-    """Refuse figures if matplotlib is not installed."""
+    """Refuse figures and plots if matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise BadInput("name", "figure", "needs pip install 'favano[print]'") from error
+        raise BadInput("matplotlib", "missing", "needs pip install 'favano[print]'") from error
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

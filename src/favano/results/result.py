@@ -53,6 +53,7 @@ from favano.records.folder import (
 from favano.report.comparison_table import ComparisonTable, latex_table
 from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
+from favano.report.notebook_view import results_html
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
 from favano.report.table import comparable
@@ -73,6 +74,7 @@ from favano.specification.spec import ALGORITHM, LABEL, Spec, make_spec
 from favano.user_classes import only_trusted
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import Tensor
     from torch.nn import Module
 
@@ -397,6 +399,10 @@ class Result:
             raise BadInput("seed", seed, f"need one of {known}")
         return write_adapter(path, self.models[seed])
 
+    def plot(self, metric: str | None = None, along: str = "time") -> Figure:
+        """A matplotlib figure; arguments as in `Comparison.plot`."""
+        return Comparison([self]).plot(metric, along)
+
     def report(
         self, page: Path | str, title: str | None = None, *, target: float | None = None
     ) -> Path:
@@ -409,6 +415,10 @@ class Result:
         words = ", ".join(filter(None, [mean_of(self.final(), self.metrics), self.status]))
         seeds = ", ".join(str(run.seed) for run in runs)
         return f"Result({self.name}: {words}, seeds: {seeds or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its final numbers and the curve of its leading metric."""
+        return results_html([self])
 
 
 @dataclass
@@ -465,10 +475,22 @@ class Comparison:
         """The same as a LaTeX `tabular`, in words and rounded, which needs booktabs."""
         return latex_table(self._of_one_setting(), target)
 
+    def plot(self, metric: str | None = None, along: str = "time") -> Figure:
+        """A matplotlib figure of means over seeds with bands of one standard deviation.
+
+        Args:
+            metric: of the problem, or `loss`, `variance`, `potential` or `contributed_steps`; by
+                default the leading metric.
+            along: `time`, `server_steps`, `local_steps`, `bits`, or `energy` where it is counted.
+        """
+        from favano.report.result_figure import result_figure
+
+        return result_figure(self._of_one_setting(), metric, along)
+
     def _of_one_setting(self) -> list[Result]:
         results = disambiguated(self.results)
         alike = bool(results) and comparable(results)
-        rule = "differ in data, fleet or horizon: need results of one setting in a table"
+        rule = "differ in data, fleet or horizon: need results of one setting"
         require(alike, "results", ", ".join(result.name for result in results), rule)
         return results
 
@@ -479,6 +501,10 @@ class Comparison:
             for result in self.results
             if result.runs
         )
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the final table and curves of each setting."""
+        return results_html(self.results)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -21,6 +21,7 @@ from favano.options import (
     option,
     options_of,
 )
+from favano.specification.fleet_view import fleet_html
 from favano.timing import Order, Rounding, WhenAway, availability_file
 
 GEOMETRIC, IN_SECONDS = "geometric", "lognormal:0.3"  # laws where none is given
@@ -221,6 +222,12 @@ class Fleet(Options):
         )
 
     @property
+    def says_speeds_otherwise(self) -> bool:
+        """Whether clients are not of two speeds."""
+        traced = self.step_law.startswith("trace:")
+        return traced or self.mean is not None or self.group is not None or self.drawn
+
+    @property
     def has_phones(self) -> bool:
         """Whether some clients are phones."""
         return any(part.fleet == _PHONES for part in self._parts)
@@ -258,6 +265,10 @@ class Fleet(Options):
             paths.append(availability_file(part.availability or ""))
             paths.append(file_of_profiles(part.link or ""))
         return [path for path in [*paths, self.faults] if path is not None]
+
+    def _repr_html_(self) -> str:
+        """In a notebook: its keys, its groups and how fast clients are."""
+        return fleet_html(self)
 
     @property
     def _parts(self) -> list[Fleet | FleetGroup]:
