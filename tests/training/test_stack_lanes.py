@@ -53,6 +53,19 @@ def with_stock_batch_norm() -> nn.Module:
     )
 
 
+def with_statistics_of_the_batch_alone() -> nn.Module:
+    """No buffers, and yet the samples of a mini-batch depend on each other."""
+    norm = nn.BatchNorm2d(3, track_running_stats=False)
+    return nn.Sequential(nn.Conv2d(1, 3, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(48, 4))
+
+
+def of_single_pixels() -> nn.Module:
+    """A batch normalisation of images of one pixel: a single sample has no variance."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 6), BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(6, 4)
+    )
+
+
 def partly_trained() -> nn.Module:
     """With a layer that is frozen, and one parameter that is not used."""
     network = perceptron()
@@ -141,11 +154,17 @@ def doubled(output: Tensor, labels: Tensor) -> Tensor:
 
 
 def trainers(
-    network: nn.Module, *, raw: bool, loss: Loss, rules: list[LocalRule], device: str = "cpu"
+    network: nn.Module,
+    *,
+    raw: bool,
+    loss: Loss,
+    rules: list[LocalRule],
+    device: str = "cpu",
+    dtype: torch.dtype = torch.float64,
 ) -> list[LoopTrainer]:
-    flat = FlatModel(network, device=device, dtype=torch.float64)
+    flat = FlatModel(network, device=device, dtype=dtype)
     generator = torch.Generator().manual_seed(0)
-    images = torch.randn(90, 1, 6, 6, generator=generator, dtype=torch.float64)
+    images = torch.randn(90, 1, 6, 6, generator=generator, dtype=torch.float64).to(dtype)
     if raw:
         images = torch.randint(0, 255, (90, 1, 6, 6), generator=generator, dtype=torch.uint8)
     labels = torch.randint(0, 4, (90,), generator=generator)
@@ -235,6 +254,7 @@ CASES = pytest.mark.parametrize(
         (with_batch_norm, False, functional.cross_entropy, 0.0),
         (with_batch_norm, True, functional.cross_entropy, 0.0),
         (with_stock_batch_norm, False, functional.cross_entropy, 0.0),
+        (with_statistics_of_the_batch_alone, False, functional.cross_entropy, 0.0),
         (Rows, False, functional.cross_entropy, 0.0),
         (Attention, False, functional.cross_entropy, 0.0),
         (Spectrum, False, functional.cross_entropy, 0.0),
@@ -555,6 +575,31 @@ def test_lanes_equal_the_loop_on_cuda(
     make: object, raw: bool, loss: Loss, proximal: float, capacity: int
 ) -> None:
     check_equal(make, raw, loss, proximal, capacity, "cuda")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("make", [with_batch_norm, with_stock_batch_norm, of_single_pixels])
+def test_short_batches_are_launched_with_full_ones_on_cuda(
+    make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or with halves and quarters, in float32 by our kernels."""
+    made, lengths = LaneSteps.__call__, set[int]()
+
+    def step(self: LaneSteps, lanes: LaneState, some: Tensor, length: int) -> None:
+        lengths.add(length)
+        made(self, lanes, some, length)
+
+    monkeypatch.setattr(LaneSteps, "__call__", step)
+    torch.manual_seed(5)
+    network, rules = make(), [LocalRule(), LocalRule()]
+    loss, ends = functional.cross_entropy, list[Tensor]()
+    for device, dtype in (("cuda", torch.float32), ("cpu", torch.float64)):
+        both = trainers(network, raw=False, loss=loss, rules=rules, device=device, dtype=dtype)
+        stack = LaneStack(both[0].model, both, 16, "float32", widest=16)
+        ends.append(trained(StackLanes(stack), shifted(both[0].model.snapshot())))
+        assert lengths == ({8, 2, 1} if device == "cuda" else {8, 7, 2, 1})
+        lengths.clear()
+    torch.testing.assert_close(ends[0].cpu().double(), ends[1], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.gpu

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
 from favano.training.objective import Objective
+
+if TYPE_CHECKING:  # needs triton
+    from favano.training.gpu_kernels import LaneBatchNorm
 
 Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
 
@@ -36,3 +40,28 @@ def lane_objective(model: FlatModel) -> tuple[Objective, Descent | None]:
         return objective, descend
     with_lane_recurrence(network)
     return objective, None
+
+
+def batch_normalisations(network: nn.Module, weights: Tensor) -> Mapping[str, LaneBatchNorm]:
+    """The layers, by name, that take the number of real images of a mini-batch as `samples`.
+
+    They move their running statistics where they are.
+    """
+    if not has_kernels(weights):
+        return {}
+    from favano.training.gpu_kernels import LaneBatchNorm  # needs triton
+
+    layers = network.named_modules()
+    return {name: layer for name, layer in layers if isinstance(layer, LaneBatchNorm)}
+
+
+@contextmanager
+def counting(layers: Mapping[str, LaneBatchNorm], samples: Tensor | None) -> Iterator[None]:
+    """Let these layers normalise by the first `samples` of a mini-batch; None: by all."""
+    for layer in layers.values():
+        layer.samples = samples
+    try:
+        yield
+    finally:
+        for layer in layers.values():
+            layer.samples = None

@@ -28,7 +28,7 @@ from favano.training.roster import Roster, make_roster
 from favano.training.rule_table import RuleTable
 from favano.types import Floats, Ints, Mask, Precision, Stack
 
-WIDEST = 64  # lanes that are launched together, if only those with equally long batches can be
+WIDEST = 64  # lanes that are launched together, in a network with batch statistics
 _GRAIN = 4  # their number is padded to a multiple of this or more, so that there are few graphs
 _FEWEST = 16  # orders that are drawn at once
 _MANY = 128  # busy lanes from which on lanes are refilled less often
@@ -82,8 +82,8 @@ class LaneStack:
         self._batch = task.batches.batch_size
         self._roster = roster = roster or make_roster([t.task.batches for t in trainers], device)
         self._together = LaneSteps(model, task, roster, self._rules, precision)
-        # Whether batches of different lengths are launched together, and the most lanes per launch.
-        self.together = self._together.padded
+        # Whether any number of lanes is launched together, and the most lanes per launch.
+        self.together = self._together.padded and not self._together.norms
         self._widest = min(capacity, widest or (capacity if self.together else WIDEST))
         # A step of a small network is many kernels, each shorter than its launch from Python; a
         # graph launches all of them at once.
@@ -248,7 +248,7 @@ class LaneStack:
     def _advance(self, live: Ints, step: Ints) -> None:
         """One step of these lanes, which are at these positions in their batch streams."""
         self._reserve()
-        length = np.full(len(live), self._batch) if self.together else self._length(live, step)
+        length = self._length(live, step)
         for common in np.unique(length).tolist():
             lanes = live[length == common]
             for first in range(0, len(lanes), self._widest):
@@ -265,15 +265,24 @@ class LaneStack:
             self._launch(nobody, widest, self._batch)
 
     def _length(self, lanes: Ints, step: Ints) -> Ints:
-        """The lengths of the mini-batches of these lanes, if they are not padded.
+        """The lengths that the mini-batches of these lanes are padded to.
 
-        Padding would change batch statistics, the clips of quantised activations, and any loss
-        other than cross-entropy.
+        With batch statistics they are halves, quarters, ... of the longest, so that little is
+        padded where clients have few samples; a single sample, which may have no variance, stays
+        alone. Some are not padded: that would change the clips of quantised activations, any loss
+        other than cross-entropy, and statistics that are not by our kernels.
         """
+        if self.together:
+            return np.full(len(lanes), self._batch)
         row = self._host_row[lanes]
         place = step % self._batches[row]
         length: Ints = np.minimum(self._size[row] - place * self._batch, self._batch)
-        return length
+        if not self._together.padded:
+            return length
+        padded = np.full(len(lanes), self._batch)
+        while (shorter := padded // 2 >= length).any():
+            padded[shorter] //= 2
+        return padded
 
     def _launch(self, lanes: Ints, count: int, length: int) -> None:
         """One launch of these lanes, and of the extra one until there are `count`."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from favano.quantisation import draws_of
 from favano.training.calling import IGNORED
@@ -22,7 +23,7 @@ from favano.training.device_draws import device_bits
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
 from favano.training.lane_inputs import LaneInputs
-from favano.training.lane_network import lane_objective
+from favano.training.lane_network import batch_normalisations, counting, lane_objective
 from favano.training.lane_state import LaneState
 from favano.training.local_rule import direction
 from favano.training.objective import hooked
@@ -67,8 +68,18 @@ class LaneSteps:
         self._halves = HalfWeights(network) if precision == "bf16" else None
         self.inputs = LaneInputs(task, roster, model.vector, half=precision == "bf16")
         classes = task.loss is functional.cross_entropy and task.labels.ndim == 1
-        # Whether short mini-batches may be padded.
-        self.padded = classes and model.draws is None and not model.layout.buffers
+        self.norms = batch_normalisations(network, model.vector)
+        self._in_place = {
+            f"{path}.{name}" if path else name
+            for path, layer in self.norms.items()
+            for name, buffer in layer.named_buffers()
+            if buffer.is_floating_point()
+        }
+        # Whether short mini-batches may be padded: no layer but these looks at several samples.
+        others = any(isinstance(layer, _BatchNorm) for layer in network.modules())
+        buffers = sum(network.get_buffer(name).numel() for name in self._in_place)
+        alone = buffers == model.layout.buffers and not others
+        self.padded = classes and model.draws is None and alone
         self.ignoring = classes and bool((task.labels == IGNORED).any())
 
     def __call__(self, lanes: LaneState, some: Tensor, length: int) -> None:
@@ -99,7 +110,8 @@ class LaneSteps:
             for name, weight in weights.items():
                 self._fused(weight, gradients[name], rates)
         for name, buffer in buffers.items():
-            buffer.copy_(moved[name])
+            if name not in self._in_place:
+                buffer.copy_(moved[name])
         lanes.models.index_copy_(0, some, models)  # faster than an assignment
         lanes.steps[some] = steps + 1
 
@@ -177,7 +189,8 @@ class LaneSteps:
         key: Tensor,
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Mean loss of one lane's batch, and its buffers after the forward pass."""
-        buffers = self._model.typed(buffers)
+        copied = {name: values for name, values in buffers.items() if name not in self._in_place}
+        buffers = {**buffers, **self._model.typed(copied)}
         if self._halves is not None:
             weights = self._halves.weights(weights)
 
@@ -190,5 +203,8 @@ class LaneSteps:
             counted = valid & (labels != IGNORED) if self.ignoring else valid
             return (losses * counted).sum() / counted.sum()
 
-        with drawing(self._draws, key, self._model.dropout):
+        with (
+            drawing(self._draws, key, self._model.dropout),
+            counting(self.norms, valid.sum() if self.padded and self.norms else None),
+        ):
             return self._objective.at(weights, buffers, features, loss), buffers

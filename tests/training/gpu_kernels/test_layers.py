@@ -148,6 +148,56 @@ def test_normalisation_far_from_zero(layer: nn.Module) -> None:
     check(layer, 100 + images(12, 7), 1e-2)
 
 
+def padded_blocks() -> nn.Module:
+    torch.manual_seed(0)
+    first, last = ResidualBlock(8, 8, 1, "batch"), nn.Conv2d(16, 4, 3)
+    return nn.Sequential(first, ResidualBlock(8, 16, 2, "batch"), last, nn.BatchNorm2d(4))
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("tf32", 0.05)])
+def test_images_that_pad_a_batch_count_in_no_statistics(
+    precision: Precision, tolerance: float
+) -> None:
+    """Lanes of 5, 3 and 2 images together: as with these images alone, whatever pads them."""
+    from favano.training.lane_network import batch_normalisations, counting
+
+    network = padded_blocks().cuda().train()
+    weights, buffers = lanes(network.named_parameters()), lanes(network.named_buffers())
+    pixels, real = images(8, 8), torch.tensor([5, 3, 2], device="cuda")
+    counts = torch.arange(BATCH, device="cuda") < real[:, None]
+    pixels[~counts] *= 1000
+    inside = for_lanes(network)
+    norms = batch_normalisations(inside, pixels)
+    assert len(norms) == 6
+    free = {name: value.clone().requires_grad_() for name, value in weights.items()}
+    moved = {name: value.clone() for name, value in buffers.items()}
+
+    def loss(
+        weights: Tensors, buffers: Tensors, images: Tensor, counts: Tensor, number: Tensor
+    ) -> tuple[Tensor, Tensors]:
+        with counting(norms, number):
+            output = functional_call(inside, (weights, buffers), (images,)).flatten(1).square()
+        rising = torch.arange(output.shape[1], device="cuda")
+        return ((output * rising).mean(1) * counts).sum() / counts.sum(), buffers
+
+    with product_precision(precision):
+        losses, after = vmap(loss)(free, moved, pixels, counts, real)
+        slopes = torch.autograd.grad(losses.sum(), list(free.values()))
+    for lane, number in enumerate(real.tolist()):
+        own = {name: value[lane].double().requires_grad_() for name, value in weights.items()}
+        still = {name: value[lane].double() for name, value in buffers.items()}
+        given = (deepcopy(network).double(), (own, still), (pixels[lane, :number].double(),))
+        output = functional_call(*given).flatten(1).square()
+        rising = torch.arange(output.shape[1], device="cuda")
+        (output * rising).mean(1).mean().backward()
+        for (name, weight), slope in zip(own.items(), slopes, strict=True):
+            assert weight.grad is not None
+            scale = float(weight.grad.abs().max()) + 1e-2  # a bias before a norm has none
+            assert float((slope[lane] - weight.grad).abs().max()) <= tolerance * scale, name
+        for name, value in still.items():
+            torch.testing.assert_close(after[name][lane].double(), value, rtol=0.01, atol=0.01)
+
+
 @pytest.mark.parametrize(("groups", "channels"), [(5, 15), (1, 20), (12, 12), (6, 24)])
 def test_groups_of_any_size(groups: int, channels: int) -> None:
     check(nn.GroupNorm(groups, channels), images(channels, 7), 1e-3)

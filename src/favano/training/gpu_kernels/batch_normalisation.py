@@ -2,6 +2,9 @@
 
 Some programs share a lane's batch. A first kernel computes their sums; in a second one, each
 program adds up the sums of its lane and computes its part of the result.
+
+Lanes whose mini-batches have fewer images than others are padded with images at their end. These
+count in no sum, and are zeros in all results.
 """
 
 from __future__ import annotations
@@ -17,10 +20,20 @@ from favano.training.gpu_kernels.normalisation import (
     images_gradient,
     moments,
     normalise,
+    store_zeros,
 )
 
 _PARTS = 64  # programs per lane
 _NUMBERS = 2048  # that a program handles at once
+
+
+@triton.jit
+def real_pixels(samples, lane, count, pixels, COUNTED: tl.constexpr):
+    """How many of a lane's `count` pixels belong to images that do not pad its mini-batch."""
+    real = count
+    if COUNTED:
+        real = tl.load(samples + lane).to(tl.int32) * pixels
+    return real
 
 
 @triton.jit
@@ -42,31 +55,36 @@ def _load_sums(sums, parts, lane, channel, known, CHANNELS: tl.constexpr, PARTS:
 
 @triton.jit(do_not_specialize=["count"])
 def _sums_kernel(
-    images, sums, count, CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    images, sums, samples, count, pixels,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
 ):  # fmt: skip
     lane = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
+    real = real_pixels(samples, lane, count, pixels, COUNTED)
     first, second, _ = moments(
         images + lane * count * CHANNELS, channel, known,
-        tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS,
+        tl.program_id(0) * ROWS, real, tl.num_programs(0) * ROWS, CHANNELS, ROWS,
     )  # fmt: skip
     _store_sums(sums, first, second, lane, channel, known, CHANNELS)
 
 
 @triton.jit(do_not_specialize=["count", "parts"])
 def _result_kernel(
-    images, residual, weight, bias, sums, parts, out, means, variances, count, epsilon,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
-    SHIFTED: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
+    images, residual, weight, bias, sums, parts, out, means, variances,
+    running_mean, running_variance, apart, momentum, samples, count, pixels, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
+    PARTS: tl.constexpr, SHIFTED: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
+    """Running statistics of two lanes are `apart` numbers apart; they are moved in place."""
     part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
     first_number = lane * count * CHANNELS
     images += first_number
     first, second = _load_sums(sums, parts, lane, channel, known, CHANNELS, PARTS)
-    first, second = first / count, second / count
+    real = real_pixels(samples, lane, count, pixels, COUNTED)
+    first, second = first / real, second / real
     variance = tl.maximum(second - first * first, 0.0)
     mean = first
     if SHIFTED:
@@ -75,12 +93,22 @@ def _result_kernel(
     if part == 0:
         tl.store(means + row, mean, mask=known)
         tl.store(variances + row, variance, mask=known)
+        at = lane * apart + channel
+        old = tl.load(running_mean + at, mask=known)
+        tl.store(running_mean + at, old + momentum * (mean - old), mask=known)
+        old, unbiased = tl.load(running_variance + at, mask=known), variance * real / (real - 1)
+        tl.store(running_variance + at, old + momentum * (unbiased - old), mask=known)
     scale = tl.load(weight + row, mask=known, other=0.0) / tl.sqrt(variance + epsilon)
     offset = tl.load(bias + row, mask=known, other=0.0) - mean * scale
     normalise(
         images, residual + first_number, out + first_number, scale, offset, channel, known,
-        part * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+        part * ROWS, real, tl.num_programs(0) * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
     )  # fmt: skip
+    if COUNTED:
+        step = tl.num_programs(0) * ROWS
+        store_zeros(
+            out + first_number, channel, known, part * ROWS, real, count, step, CHANNELS, ROWS
+        )
 
 
 @triton.jit
@@ -94,8 +122,9 @@ def _coefficients(weight, bias, means, variances, row, known, epsilon):
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_sums_kernel(
-    gradient, images, out, to_residual, weight, bias, means, variances, sums, count, epsilon,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    gradient, images, out, to_residual, weight, bias, means, variances, sums,
+    samples, count, pixels, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     lane = tl.program_id(1).to(tl.int64)
@@ -105,21 +134,25 @@ def _gradient_sums_kernel(
     mean, inverse, scale, offset = _coefficients(
         weight, bias, means, variances, row, known, epsilon
     )
+    real = real_pixels(samples, lane, count, pixels, COUNTED)
+    begin, step = tl.program_id(0) * ROWS, tl.num_programs(0) * ROWS
     total, product = gradient_moments(
         gradient + first_number, images + first_number, out + first_number,
         to_residual + first_number, scale, offset, mean, inverse, channel, known,
-        tl.program_id(0) * ROWS, count, tl.num_programs(0) * ROWS,
-        CHANNELS, ROWS, WITH_RESIDUAL, RELU,
+        begin, real, step, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
     )  # fmt: skip
+    if COUNTED and WITH_RESIDUAL:
+        to_residual += first_number
+        store_zeros(to_residual, channel, known, begin, real, count, step, CHANNELS, ROWS)
     _store_sums(sums, total, product, lane, channel, known, CHANNELS)
 
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_kernel(
     gradient, images, weight, bias, means, variances, sums,
-    to_images, to_weight, to_bias, count, epsilon,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
-    RELU: tl.constexpr,
+    to_images, to_weight, to_bias, samples, count, pixels, epsilon,
+    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
+    PARTS: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
     part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
@@ -132,41 +165,55 @@ def _gradient_kernel(
     mean, inverse, scale, offset = _coefficients(
         weight, bias, means, variances, row, known, epsilon
     )
+    real = real_pixels(samples, lane, count, pixels, COUNTED)
+    to_images, step = to_images + first_number, tl.num_programs(0) * ROWS
     images_gradient(
-        gradient + first_number, images + first_number, to_images + first_number,
-        scale, offset, mean, scale * total / count, scale * inverse * product / count,
-        channel, known, part * ROWS, count, tl.num_programs(0) * ROWS, CHANNELS, ROWS, RELU,
+        gradient + first_number, images + first_number, to_images,
+        scale, offset, mean, scale * total / real, scale * inverse * product / real,
+        channel, known, part * ROWS, real, step, CHANNELS, ROWS, RELU,
     )  # fmt: skip
+    if COUNTED:
+        store_zeros(to_images, channel, known, part * ROWS, real, count, step, CHANNELS, ROWS)
 
 
-def _launch(images: Tensor) -> tuple[tuple[int, int], int, dict[str, int]]:
-    """For images (L, B, H, W, C): the grid of programs, pixels per lane, constants of a kernel."""
+def _launch(
+    images: Tensor, samples: Tensor | None
+) -> tuple[tuple[int, int], tuple[Tensor, int, int], dict[str, int]]:
+    """For images (L, B, H, W, C): grid, real images with pixels per lane and image, constants."""
     lanes, batch, height, width, channels = images.shape
     block = int(triton.next_power_of_2(channels))
-    how = {"CHANNELS": channels, "BLOCK": block, "ROWS": max(1, _NUMBERS // block), "num_warps": 4}
-    return (_PARTS, lanes), batch * height * width, how
+    how = {
+        "CHANNELS": channels, "BLOCK": block, "ROWS": max(1, _NUMBERS // block),
+        "COUNTED": samples is not None, "num_warps": 4,
+    }  # fmt: skip
+    counts = images if samples is None else samples.contiguous()  # not read if None
+    return (_PARTS, lanes), (counts, batch * height * width, height * width), how
 
 
 def forward(
     images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: Tensor | None,
     relu: bool, epsilon: float,
+    momentum: float, running_mean: Tensor, running_variance: Tensor, samples: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Normalise (L, B, C, H, W) with weights (L, C); mean and (biased) variance are (L, C).
 
     `sums` of the images and their squares, (L, parts, 2, C), are computed if they are not given.
+    Running statistics (L, C) are moved in place. Of a lane's images the first `samples`, (L,),
+    are real; all are if it is None.
     """
     images, weight, bias = channels_last(images), weight.contiguous(), bias.contiguous()
-    grid, count, how = _launch(images)
+    grid, counts, how = _launch(images, samples)
     known = sums is not None and sums.shape[1] > 0
     if not known:
         sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
-        _sums_kernel[grid](images, sums, count, **how)
+        _sums_kernel[grid](images, sums, *counts, **how)
     out = torch.empty_like(images)
     mean, variance = weight.new_empty((2, *weight.shape))
     added = out if residual is None else channels_last(residual)
     parts = sums.shape[1]
     _result_kernel[grid](
-        images, added, weight, bias, sums, parts, out, mean, variance, count, epsilon, **how,
+        images, added, weight, bias, sums, parts, out, mean, variance,
+        running_mean, running_variance, running_mean.stride(0), momentum, *counts, epsilon, **how,
         PARTS=int(triton.next_power_of_2(parts)), SHIFTED=not known,
         WITH_RESIDUAL=residual is not None, RELU=relu,
     )  # fmt: skip
@@ -176,23 +223,24 @@ def forward(
 def backward(
     gradient: Tensor, images: Tensor, weight: Tensor, bias: Tensor,
     out: Tensor, mean: Tensor, variance: Tensor, with_residual: bool, relu: bool, epsilon: float,
+    _momentum: float, _running_mean: Tensor, _running_variance: Tensor, samples: Tensor | None,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of images, weight, bias and residual."""
     gradient, images, out = (channels_last(tensor) for tensor in (gradient, images, out))
     weight, bias, *statistics = (tensor.contiguous() for tensor in (weight, bias, mean, variance))
-    grid, count, how = _launch(images)
+    grid, counts, how = _launch(images, samples)
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else to_images  # not written
     to_weight, to_bias = weight.new_empty((2, *weight.shape))
     sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
     layer = weight, bias, *statistics, sums
     _gradient_sums_kernel[grid](
-        gradient, images, out, to_residual, *layer, count, epsilon, **how,
+        gradient, images, out, to_residual, *layer, *counts, epsilon, **how,
         WITH_RESIDUAL=with_residual, RELU=relu,
     )  # fmt: skip
     _gradient_kernel[grid](
         to_residual if with_residual else gradient, images, *layer,
-        to_images, to_weight, to_bias, count, epsilon, **how, PARTS=_PARTS,
+        to_images, to_weight, to_bias, *counts, epsilon, **how, PARTS=_PARTS,
         RELU=relu and not with_residual,
     )  # fmt: skip
     residual = to_residual.movedim(-1, 2) if with_residual else None

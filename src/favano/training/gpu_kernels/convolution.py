@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from favano.training.gpu_kernels.batch_normalisation import real_pixels
 from favano.training.gpu_kernels.blocks import (
     channels_last,
     gather_blocks,
@@ -43,21 +44,23 @@ def _store(
 
 @triton.jit(do_not_specialize=["batch"])
 def _rows_kernel(
-    images, taps, added, out, sums, batch,
+    images, taps, added, out, sums, samples, batch,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT_HEIGHT: tl.constexpr, OUT_WIDTH: tl.constexpr,
     IN: tl.constexpr, OUT: tl.constexpr, SIZE: tl.constexpr, PADDING: tl.constexpr,
     PRECISION: tl.constexpr, ADDED: tl.constexpr, BIASED: tl.constexpr, SUMS: tl.constexpr,
-    PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
+    COUNTED: tl.constexpr, PIXELS: tl.constexpr, STRETCH: tl.constexpr, FILTERS: tl.constexpr,
 ):  # fmt: skip
     """out[row, o] = sum over taps and i of images[row - padding + tap, i] taps[tap, o, i].
 
     A program takes `PIXELS` columns, of one or more images. A row of them is part of `SIZE` rows
     of the result; these are in `total`, the one that is complete next being the last. `sums` of
-    the result and its squares are for a batch normalisation.
+    the result and its squares are for a batch normalisation. Images that pad a mini-batch are read
+    as zeros.
     """
     lane = tl.program_id(2).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
-    within = pixel < batch * OUT_WIDTH
+    exists = pixel < batch * OUT_WIDTH
+    within = pixel < real_pixels(samples, lane, batch * OUT_WIDTH, OUT_WIDTH, COUNTED)
     image, column = pixel // OUT_WIDTH, pixel % OUT_WIDTH
     left = (column - PADDING)[:, None]
     filters = tl.program_id(1) * FILTERS + tl.arange(0, FILTERS)
@@ -77,7 +80,7 @@ def _rows_kernel(
         total += (tl.zeros((PIXELS, FILTERS), dtype=tl.float32),)
     corner = (image * HEIGHT * WIDTH)[:, None] * IN + left * IN
     goal = ((image * OUT_HEIGHT * OUT_WIDTH + column) * OUT)[:, None] + filters[None, :]
-    wanted = within[:, None] & (filters < OUT)[None, :]
+    wanted = exists[:, None] & (filters < OUT)[None, :]
     first = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
     second = tl.zeros((PIXELS, FILTERS), dtype=tl.float32)
     for row in range(0, OUT_HEIGHT + SIZE - 1 - PADDING):
@@ -226,12 +229,14 @@ class Convolved(NamedTuple):
 
 def convolved(
     images: Tensor, weights: Tensor, size: tuple[int, int], stride: int, padding: int,
-    *, bias: Tensor | None = None, added: Tensor | None = None, turned: bool = False,
+    *, bias: Tensor | None = None, added: Tensor | None = None, samples: Tensor | None = None,
+    turned: bool = False,
 ) -> Convolved:  # fmt: skip
     """Images (L, B, I, h, w) and weights (L, O, I, k, k) to (L, B, O, *size), plus one of both.
 
-    The sums are without biases. With `turned` this is the gradient of the images: taps are
-    reversed, and I and O swapped.
+    The sums are without biases, and of the first `samples` (L,) images of each lane, if these are
+    given: the results of others are not for use. With `turned` this is the gradient of the images:
+    taps are reversed, and I and O swapped.
     """
     images, kernel = channels_last(images), weights.shape[-1]
     lanes, batch, height, width, inputs = images.shape
@@ -255,8 +260,9 @@ def convolved(
     sums = weights.new_empty((lanes, 0 if turned else tiles, 2, outputs))
     if by_row:
         _rows_kernel[tiles, columns, lanes](
-            images, taps, addend, out, sums, batch, SUMS=not turned, **how
-        )
+            images, taps, addend, out, sums, out if samples is None else samples.contiguous(),
+            batch, SUMS=not turned, COUNTED=samples is not None, **how,
+        )  # fmt: skip
     else:
         pixels = batch * math.prod(-(-length // apart) for length in size)
         programs = _spread_kernel if apart > 1 else _gather_kernel

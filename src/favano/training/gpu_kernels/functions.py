@@ -43,17 +43,19 @@ class Convolution(Function):
 
     Biases (L, O) may be None. The images are handed on, too, for whatever else they are used for:
     the gradient of that is added by the kernel of this one. Third are sums of the result for a
-    batch normalisation.
+    batch normalisation of the first `samples` (L,) images, or of all.
     """
 
     @staticmethod
-    def forward(images, weights, bias, size, stride: int, padding: int):
-        out, sums = convolution.convolved(images, weights, size, stride, padding, bias=bias)
+    def forward(images, weights, bias, samples, size, stride: int, padding: int):
+        out, sums = convolution.convolved(
+            images, weights, size, stride, padding, bias=bias, samples=samples
+        )
         return out, images.view_as(images), sums
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        images, weights, _, _, *ctx.how = inputs
+        images, weights, _, _, _, *ctx.how = inputs
         ctx.save_for_backward(images, weights)
         ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
@@ -71,7 +73,7 @@ class Convolution(Function):
             )
         if ctx.needs_input_grad[2]:
             to_bias = gradient.sum((1, 3, 4), dtype=weights.dtype)
-        return to_images, to_weights, to_bias, None, None, None
+        return to_images, to_weights, to_bias, None, None, None, None
 
 
 def _normalisation(kernels) -> type[Function]:

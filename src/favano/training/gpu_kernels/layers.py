@@ -48,13 +48,18 @@ class LaneConvolution(nn.Module):
         self, images: Tensor, norm: Normalisation, residual: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """relu(norm(convolution without bias) + residual), and the images for another use."""
-        out, images, sums = self._convolved(images, self.weight, None)
         if isinstance(norm, LaneBatchNorm):
+            out, images, sums = self._convolved(images, self.weight, None, norm.samples)
             return norm.rectified(out, residual, sums), images
+        out, images, _ = self._convolved(images, self.weight, None)
         return norm.rectified(out, residual), images
 
     def _convolved(
-        self, images: Tensor, weight: Tensor, bias: Tensor | None
+        self,
+        images: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The convolution, the images for another use, and sums for a batch normalisation."""
         stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
@@ -68,7 +73,7 @@ class LaneConvolution(nn.Module):
             stride, padding = stride // side, (padding + first) // side
         out: Tensor
         out, passed, sums = Convolution.apply(  # type: ignore[no-untyped-call]
-            folded, weight, bias, (high, wide), stride, padding
+            folded, weight, bias, samples, (high, wide), stride, padding
         )
         return out, passed if folded is images else images, sums
 
@@ -93,8 +98,12 @@ def _folded(tensor: Tensor, side: int) -> Tensor:
 
 
 class LaneBatchNorm(nn.Module):
-    """A batch normalisation with the parameters and buffers of `like`."""
+    """A batch normalisation with the parameters and buffers of `like`.
 
+    Its running statistics are moved where they are, also under `vmap`.
+    """
+
+    samples: Tensor | None = None  # real images, the first of a mini-batch that others pad
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor  # of PyTorch's own
@@ -131,12 +140,10 @@ class LaneBatchNorm(nn.Module):
             )  # fmt: skip
             out = out if residual is None else out + residual
             return functional.relu(out) if relu else out
-        out, mean, variance = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
-            images, self.weight, self.bias, residual, sums, relu, self._epsilon
-        )
-        moved = self._momentum * numbers / (numbers - 1)  # for an unbiased variance
-        self.running_mean.mul_(1 - self._momentum).add_(mean, alpha=self._momentum)
-        self.running_var.mul_(1 - self._momentum).add_(variance, alpha=moved)
+        out, *_ = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
+            images, self.weight, self.bias, residual, sums, relu, self._epsilon,
+            self._momentum, self.running_mean, self.running_var, self.samples,
+        )  # fmt: skip
         if "num_batches_tracked" in self._buffers:
             self.num_batches_tracked.add_(1)
         return out

@@ -112,3 +112,15 @@ def images_gradient(
         distance = (image - mean[None, :]) * slope[None, :]
         outgoing = scale[None, :] * incoming - constant[None, :] - distance
         tl.store(to_images + at, outgoing.to(to_images.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def store_zeros(
+    out, channel, known, begin, real, end, step, CHANNELS: tl.constexpr, ROWS: tl.constexpr
+):  # fmt: skip
+    """out = 0 for pixels from `real` on, which are those of images that pad a mini-batch."""
+    zeros = tl.zeros((ROWS, channel.shape[0]), dtype=out.dtype.element_ty)
+    for start in range(begin + tl.maximum(real - begin, 0) // step * step, end, step):
+        at, there = tile(start, end, channel, known, CHANNELS, ROWS)
+        pixel = start + tl.arange(0, ROWS)
+        tl.store(out + at, zeros, mask=there & (pixel >= real)[:, None])
