@@ -41,6 +41,30 @@ class Peers(Heading):
     systems: dict[str, Peer]
 
 
+class PeerOnGpu(TypedDict, total=False):
+    """A system of the comparison on a GPU."""
+
+    missing: str
+    images_per_second: Spread
+    ratio: Spread | None
+
+
+class PeersNetwork(TypedDict):
+    """One network in all systems."""
+
+    label: str
+    runs: int
+    systems: dict[str, PeerOnGpu]
+
+
+class PeersGpu(Heading):
+    """The comparison with programs in JAX."""
+
+    repeats: int
+    seconds: float
+    networks: dict[str, PeersNetwork]
+
+
 class Launch(TypedDict):
     """A step of many lanes of one network."""
 

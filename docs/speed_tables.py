@@ -19,7 +19,9 @@ from speed_records import (
     KernelSets,
     Launches,
     Line,
+    PeerOnGpu,
     Peers,
+    PeersGpu,
     Scaling,
     Spread,
 )
@@ -92,6 +94,33 @@ def peers(name: str = "peers") -> str:
     table = page_sheet(["system", "steps/s", "favano / peer", "version"], rows, peers)
     how = f"{peers['repeats']} interleaved runs of {peers['seconds']:g} s after the warm-up"
     return f"{table} Median (min..max) of {how}, each in a fresh process; ratios within a repeat."
+
+
+def peers_gpu() -> str:
+    """Programs in JAX on a GPU, and favano's speed over theirs."""
+    peers: PeersGpu = json.loads(text("peers_gpu"))
+
+    def cells(system: PeerOnGpu) -> list[str]:
+        if "missing" in system:
+            return [f"missing: {system['missing']}", ""]
+        return [shown(system["images_per_second"]), shown(system["ratio"], ".2f")]
+
+    rows = [
+        [
+            network["label"],
+            str(network["runs"]),
+            shown(network["systems"]["favano"].get("images_per_second")),
+            *cells(network["systems"]["jax"]),
+            *cells(network["systems"]["fedjax"]),
+        ]
+        for network in peers["networks"].values()
+    ]
+    headings = ["images/s", "runs", "favano", "JAX", "favano / JAX", "FedJAX", "favano / FedJAX"]
+    how = f"{peers['repeats']} interleaved runs of {peers['seconds']:g} s"
+    return (
+        f"{page_sheet(headings, rows, peers)} Median (min..max) of {how}, each in a fresh process;"
+        " FedJAX makes one run, the others as many at once as the second column says."
+    )
 
 
 def kernel_sets(name: str = "kernel_sets") -> str:
@@ -301,6 +330,7 @@ def scaling() -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "peers": peers,
     "peers-intel": partial(peers, "peers_intel"),
+    "peers-gpu": peers_gpu,
     "peers-arm": partial(peers, "peers_arm"),
     "kernel-sets": kernel_sets,
     "kernel-sets-arm": partial(kernel_sets, "kernel_sets_arm"),

@@ -86,3 +86,27 @@ def test_old_and_missing_lines_say_what_they_are(
     rows = page(tmp_path, monkeypatch, {"lstm": old, "methods": {"what": "m", "missing": "late"}})
     assert rows[0].endswith("| 0.1, by hand |")
     assert "| missing: late |" in rows[1]
+
+
+def test_programs_in_jax_are_compared_network_by_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systems = {
+        "favano": {"images_per_second": {"median": 30.0, "min": 20.0, "max": 40.0}, "ratio": None},
+        "jax": {
+            "images_per_second": {"median": 10.0, "min": 10.0, "max": 10.0},
+            "ratio": {"median": 3.0, "min": 2.0, "max": 4.0},
+        },
+        "fedjax": {"missing": "failed: no memory"},
+    }
+    document = {
+        **{"date": "2027-01-02", "release": "0.3", "machine": {"gpu": "G"}, "command": "c"},
+        **{"repeats": 3, "seconds": 5.0},
+        "networks": {"lstm": {"label": "LSTM", "runs": 10, "systems": systems}},
+    }
+    (tmp_path / "peers_gpu.json").write_text(json.dumps(document))
+    monkeypatch.setattr(speed_tables, "RESULTS", tmp_path)
+    _, _, row, *_ = speed_tables.peers_gpu().splitlines()
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    speeds = ["30 (20..40)", "10 (10..10)", "3.00 (2.00..4.00)"]
+    assert cells == ["LSTM", "10", *speeds, "missing: failed: no memory", ""]
