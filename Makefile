@@ -25,7 +25,7 @@ browser:
 	  else echo "No Chromium found; install it to run the tests of the page."; fi; }
 
 demo: setup
-	$(BIN)/favano demo
+	@$(BIN)/favano demo
 
 # One process per core, four at most, since each loads PyTorch; a file stays in one process. Those
 # that need a GPU run one after the other. `make test PROCESSES=` uses one process.
