@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: setup browser demo test test-all check format docs site
+.PHONY: setup browser demo test test-all check format docs package site
 
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 # What is compiled is kept, since tests start hundreds of processes.
@@ -43,6 +43,12 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Wheel (made from the sdist, so that both are whole) in dist/, tried in an empty environment.
+package: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	.ci/try_package
 
 docs: setup
 	$(BIN)/python docs/make_tables.py

@@ -58,7 +58,6 @@ setattr(typer.main, "TyperArgument", _Argument)  # noqa: B010
 app = typer.Typer(
     help="Asynchronous federated learning in simulated time.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

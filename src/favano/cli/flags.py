@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Annotated, cast
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 
 from favano.cli.progress import decoding
 from favano.cli.shell import say
@@ -130,6 +130,13 @@ class SpecCommand(TyperCommand):
         ctx.meta[_ALL_FLAG] = _ALL_FLAG in args
         args = ["--help" if word == _ALL_FLAG else word for word in args]
         return super().parse_args(ctx, _with_own(ctx, args, own))
+
+    def shell_complete(self, ctx: typer.Context, incomplete: str) -> list:  # type: ignore[type-arg, override]
+        """All flags: those that our own help writes are hidden from Typer's."""
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, TyperOption):
+                parameter.hidden = False
+        return super().shell_complete(ctx, incomplete)
 
     def _need_free_flags(self, ctx: typer.Context, kind: type[Options]) -> None:
         """Refuse a method or policy whose options have the names of flags of this command."""
