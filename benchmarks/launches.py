@@ -70,6 +70,29 @@ def convnet() -> nn.Module:
     )  # fmt: skip
 
 
+def wide_convnet() -> nn.Module:
+    """Two convolutions and a linear layer that has nearly all of the 1.66 million parameters."""
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10),
+    )  # fmt: skip
+
+
+def vgg11() -> nn.Module:
+    """VGG-11 with batch normalisation, as for CIFAR-10: one linear layer."""
+    layers: list[nn.Module] = []
+    inputs = 3
+    for outputs, pooled in zip(
+        (64, 128, 256, 256, 512, 512, 512, 512), (1, 1, 0, 1, 0, 1, 0, 1), strict=True
+    ):
+        norm = nn.BatchNorm2d(outputs)
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), norm, nn.ReLU()]
+        layers += [nn.MaxPool2d(2)] * pooled
+        inputs = outputs
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+
+
 def named(name: str, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
     return lambda: build(name, input_shape=shape, classes=classes)
 
@@ -89,6 +112,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "leaf-cnn": (named("leaf-cnn", (3, 28, 28), 62), (3, 28, 28), 20),
     "leaf-lstm": (named("leaf-lstm", (LENGTH,), LETTERS), (), 10),
     "convnet": (convnet, (3, 32, 32), 32),
+    "wide-convnet": (wide_convnet, (1, 28, 28), 50),
+    "vgg11": (vgg11, (3, 32, 32), 128),
     "lstm": (lstm, (), 32),
     "transformer": (transformer, (), 32),
 }

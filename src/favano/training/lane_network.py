@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,7 @@ from favano.training.lane_recurrence import with_lane_recurrence
 from favano.training.objective import Objective
 
 if TYPE_CHECKING:  # needs triton
-    from favano.training.gpu_kernels import LaneBatchNorm
-
-Descent: TypeAlias = Callable[[Tensor, Tensor, Tensor], None]  # weights, gradients, rates
+    from favano.training.gpu_kernels import Descent, LaneBatchNorm
 
 
 def has_kernels(weights: Tensor) -> bool:
@@ -34,10 +32,10 @@ def lane_objective(model: FlatModel) -> tuple[Objective, Descent | None]:
         # Refused, since lanes would leave them out and train something else in silence.
         raise ValueError("hooks on layers or activations are not called in its backward passes")
     if has_kernels(model.vector):
-        from favano.training.gpu_kernels import descend, fused_lstm, with_kernels  # need triton
+        from favano.training.gpu_kernels import Descent, fused_lstm, with_kernels  # need triton
 
         objective.network = with_kernels(with_lane_recurrence(network, fused_lstm))
-        return objective, descend
+        return objective, Descent(model.parameter_sizes, model.vector.device)
     with_lane_recurrence(network)
     return objective, None
 

@@ -103,16 +103,16 @@ class LaneSteps:
         if lanes.losses is not None:
             lanes.losses[some] = lanes.losses[some] + losses
         corrected = lanes.starts is not None or lanes.corrections is not None
-        if self._fused is None or self._rules or corrected:
-            self._descend(lanes, some, models, list(gradients.values()))
-        else:
-            rates = lanes.rates[some]
-            for name, weight in weights.items():
-                self._fused(weight, gradients[name], rates)
         for name, buffer in buffers.items():
             if name not in self._in_place:
                 buffer.copy_(moved[name])
-        lanes.models.index_copy_(0, some, models)  # faster than an assignment
+        if self._fused is None or self._rules or corrected:
+            self._descend(lanes, some, models, list(gradients.values()))
+            lanes.models.index_copy_(0, some, models)  # faster than an assignment
+        else:
+            self._fused(models, [*gradients.values()], lanes.rates[some], lanes.models, some)
+            rest = slice(layout.parameters, layout.size)
+            lanes.models[:, rest].index_copy_(0, some, models[:, rest])
         lanes.steps[some] = steps + 1
 
     def _descend(

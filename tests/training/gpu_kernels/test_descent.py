@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize("shape", [(50, 100), (1,), (3, 5, 5), (1, 70), (64, 1)], ids=str)
-def test_each_lane_steps_at_its_own_rate(shape: tuple[int, ...], turned: bool) -> None:
-    """Weights are a part of a stack of models, and the rest of the stack stays.
+@pytest.mark.parametrize(
+    "shapes",
+    [[(50, 100)], [(1,)], [(3, 5, 5), (1, 70), (70, 60), (64, 1)], [(100, 100), (64, 64)]],
+    ids=str,
+)
+def test_each_lane_steps_at_its_own_rate(shapes: Sequence[tuple[int, ...]], turned: bool) -> None:
+    """From a copy of some lanes; other lanes, and what is not a parameter, stay.
 
-    Turned gradients are stored column by column.
+    Small gradients are joined; turned gradients are stored column by column.
     """
-    from favano.training.gpu_kernels import descend
+    from favano.training.gpu_kernels import Descent
 
     generator = torch.Generator("cuda").manual_seed(0)
-    count = torch.Size(shape).numel()
-    models = torch.randn(3, count + 17, generator=generator, device="cuda")
-    before = models.clone()
-    weights = models[:, 7 : 7 + count].view(3, *shape)
-    gradients = torch.randn(3, *shape, generator=generator, device="cuda")
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    stack = torch.randn(5, sum(sizes) + 17, generator=generator, device="cuda")
+    before, rows = stack.clone(), torch.tensor([4, 0, 2], device="cuda")
+    models, rates = stack[rows], torch.tensor([0.1, 2.0, 0.0], device="cuda")
+    gradients = [torch.randn(3, *shape, generator=generator, device="cuda") for shape in shapes]
     if turned:
-        gradients = gradients.mT.contiguous().mT if len(shape) > 1 else gradients
-    descend(weights, gradients, torch.tensor([0.1, 2.0, 0.0], device="cuda"))
-    before[0, 7 : 7 + count] -= 0.1 * gradients[0].flatten()
-    before[1, 7 : 7 + count] -= 2.0 * gradients[1].flatten()
-    torch.testing.assert_close(models, before)
+        gradients = [part.mT.contiguous().mT if part.ndim > 2 else part for part in gradients]
+    Descent(sizes, stack.device)(models, gradients, rates, stack, rows)
+    moves = torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
+    before[rows, : sum(sizes)] -= rates[:, None] * moves
+    torch.testing.assert_close(stack, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
 from typing import TypeAlias
@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn import functional
+from torch.nn.utils.parametrizations import weight_norm
 
 from favano.models.norm import BatchNorm2d, GroupNorm, Norm
 from favano.models.resnet import ResidualBlock, ResidualNetwork
@@ -301,6 +303,30 @@ def test_a_rectifier_before_pooling_is_made_by_it(monkeypatch: pytest.MonkeyPatc
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d, lambda channels: nn.GroupNorm(2, channels)])
+def test_a_rectifier_after_a_normalisation_is_made_by_it(
+    norm: Callable[[int], nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if pooling follows; one before pooling and one alone stay what they are."""
+    torch.manual_seed(0)
+    layers = nn.Sequential(
+        nn.Conv2d(3, 8, 3, bias=False), norm(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 6, 3, bias=False), nn.ReLU(), nn.MaxPool2d(2), nn.ReLU(), norm(6), nn.ReLU(),
+    )  # fmt: skip
+    check(layers, images(3, 10), 1e-3)
+    calls: list[nn.Module] = []
+
+    def forward(self: nn.ReLU, inputs: Tensor) -> Tensor:
+        calls.append(self)
+        return inputs.relu()
+
+    network = for_lanes(layers.cuda().train())
+    *_, alone, _, _ = network.children()
+    monkeypatch.setattr(nn.ReLU, "forward", forward)
+    vmap(network)(images(3, 10))
+    assert calls == [alone]
+
+
 class LastState(nn.Module):
     """All parts of what an LSTM returns."""
 
@@ -324,13 +350,25 @@ def test_lstms(both_ways: bool, bias: bool, projected: int) -> None:
     check(network, images(2, 9), 1e-3)
 
 
+class Standardised(nn.Conv2d):
+    """A user's own convolution."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        weight = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
+        return functional.conv2d(images, weight, self.bias)
+
+
 def test_layers_without_a_kernel_stay() -> None:
+    """Neither are layers replaced that the user has changed: that would train something else."""
     layers = nn.Sequential(
         nn.Conv2d(4, 4, 3, groups=2), nn.Conv2d(4, 4, 3, dilation=2),
         nn.Conv2d(4, 4, 3, padding="same"), nn.Conv2d(4, 4, (1, 3)),
         nn.BatchNorm2d(4, affine=False), nn.MaxPool2d(2, ceil_mode=True), nn.MaxPool2d((2, 3)),
-        nn.GroupNorm(2, 4, affine=False),
+        nn.GroupNorm(2, 4, affine=False), Standardised(4, 4, 3), weight_norm(nn.Conv2d(4, 4, 3)),
+        nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4),
     )  # fmt: skip
+    layers[-2].register_forward_hook(lambda layer, given, output: 2 * output)
+    layers[-1].register_forward_pre_hook(lambda layer, given: 2 * given[0])
     kinds = [type(layer) for layer in for_lanes(layers).children()]
     assert kinds == [type(layer) for layer in layers]
 

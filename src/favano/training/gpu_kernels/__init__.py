@@ -4,7 +4,7 @@ Importing this package needs Triton, which comes with the CUDA builds of PyTorch
 """
 
 from favano.training.gpu_kernels.compilation import compile_kernels as compile_kernels
-from favano.training.gpu_kernels.descent import descend as descend
+from favano.training.gpu_kernels.descent import Descent as Descent
 from favano.training.gpu_kernels.inputs import gather_inputs as gather_inputs
 from favano.training.gpu_kernels.layers import LaneBatchNorm as LaneBatchNorm
 from favano.training.gpu_kernels.layers import fused_lstm as fused_lstm

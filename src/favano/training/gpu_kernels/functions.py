@@ -18,6 +18,7 @@ from favano.training.gpu_kernels import (
     quantisers,
     weights_gradient,
 )
+from favano.training.gpu_kernels.bias_gradient import bias_gradient
 
 
 def _for_all_lanes(function: type[Function]) -> type[Function]:
@@ -72,7 +73,7 @@ class Convolution(Function):
                 gradient, images, weights.shape[-1], *ctx.how
             )
         if ctx.needs_input_grad[2]:
-            to_bias = gradient.sum((1, 3, 4), dtype=weights.dtype)
+            to_bias = bias_gradient(gradient)
         return to_images, to_weights, to_bias, None, None, None, None
 
 

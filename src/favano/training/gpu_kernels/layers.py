@@ -8,7 +8,7 @@ from typing import TypeGuard, cast
 from torch import Tensor, nn
 from torch.nn import functional
 
-from favano.models.norm import BatchNorm2d, Normalisation
+from favano.models.norm import BatchNorm2d, GroupNorm, Normalisation
 from favano.models.resnet import FirstLayers, ResidualBlock
 from favano.quantisation import Quantised
 from favano.training.gpu_kernels.functions import (
@@ -188,16 +188,18 @@ class LaneMaxPool(nn.Module):
 
 
 class LaneSequential(nn.Sequential):
-    """Layers one after the other. A rectifier before max-pooling is made by the pooling."""
+    """Layers one after the other. A rectifier beside a normalisation or pooling is made by it."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """All layers in turn."""
-        postponed = False  # a rectifier
+        postponed = done = False  # a rectifier
         for layer, following in pairwise([*self, nn.Identity()]):
             if isinstance(layer, LaneMaxPool) and postponed:
                 inputs, postponed = layer(inputs, relu=True), False
-            elif type(layer) is nn.ReLU and isinstance(following, LaneMaxPool):
-                postponed = True
+            elif isinstance(layer, LaneBatchNorm | LaneGroupNorm) and _is_rectifier(following):
+                inputs, done = layer.rectified(inputs), True
+            elif _is_rectifier(layer) and (done or isinstance(following, LaneMaxPool)):
+                postponed, done = not done, False
             else:
                 inputs = layer(inputs)
         return inputs
@@ -243,20 +245,20 @@ class LaneFirstLayers(nn.Sequential):
 
 def with_kernels(module: nn.Module) -> nn.Module:
     """The network with the layers that have kernels replaced, in place."""
-    if isinstance(module, nn.Conv2d) and _has_kernel(module):
+    if _is_convolution(module):
         return LaneConvolution(module)
     if isinstance(module, Quantised):
         module.rounding, module.quantised_gradient = Rounding, QuantisedGradient
         like = module.like
-        if isinstance(like, nn.Conv2d) and _has_kernel(like):
+        if _is_convolution(like):
             module.product = LaneConvolution(like).product
         return module
-    if isinstance(module, BatchNorm2d) or _is_plain_norm(module):
+    if _is_batch_norm(module):
         return LaneBatchNorm(module)
-    if isinstance(module, nn.MaxPool2d) and _is_plain_pool(module):
+    if _is_pool(module):
         return LaneMaxPool(module)
-    if isinstance(module, nn.GroupNorm) and module.affine:
-        return LaneGroupNorm(module)
+    if isinstance(module, nn.GroupNorm) and _is_plain(module, nn.GroupNorm, GroupNorm):
+        return LaneGroupNorm(module) if module.affine else module
     for name, child in [*module._modules.items()]:  # all places, also of one layer at several
         if child is not None:
             setattr(module, name, with_kernels(child))
@@ -273,23 +275,34 @@ def with_kernels(module: nn.Module) -> nn.Module:
     return module
 
 
-def _has_kernel(layer: nn.Conv2d) -> bool:
+def _is_plain(layer: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """Whether a layer is one of these kinds, not the user's version of it, and without hooks."""
+    changed = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    return type(layer) in kinds and not changed
+
+
+def _is_rectifier(layer: nn.Module) -> bool:
+    return _is_plain(layer, nn.ReLU)
+
+
+def _is_convolution(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
+    if not isinstance(layer, nn.Conv2d) or not _is_plain(layer, nn.Conv2d):
+        return False
     square = len({*layer.kernel_size}) == len({*layer.stride}) == len({*layer.padding}) == 1
     plain = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
     return square and plain
 
 
-def _is_plain_norm(layer: nn.Module) -> TypeGuard[nn.BatchNorm2d]:
-    return (
-        isinstance(layer, nn.BatchNorm2d)
-        and type(layer) is nn.BatchNorm2d
-        and layer.affine
-        and layer.track_running_stats
-        and layer.momentum is not None
-    )
+def _is_batch_norm(layer: nn.Module) -> TypeGuard[BatchNorm2d | nn.BatchNorm2d]:
+    if not isinstance(layer, nn.BatchNorm2d):
+        return _is_plain(layer, BatchNorm2d)
+    kept = layer.affine and layer.track_running_stats and layer.momentum is not None
+    return kept and _is_plain(layer, nn.BatchNorm2d)
 
 
-def _is_plain_pool(layer: nn.MaxPool2d) -> bool:
+def _is_pool(layer: nn.Module) -> TypeGuard[nn.MaxPool2d]:
+    if not isinstance(layer, nn.MaxPool2d) or not _is_plain(layer, nn.MaxPool2d):
+        return False
     sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     square = all(isinstance(size, int) or len({*size}) == 1 for size in sizes)
     plain = layer.dilation in (1, (1, 1)) and not (layer.ceil_mode or layer.return_indices)
