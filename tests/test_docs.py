@@ -194,7 +194,7 @@ def test_the_page_on_policies_runs(
         plans.append(json.loads(CliRunner().invoke(app, ["plan", *words[2:], *more]).stdout))
     assert plans[0] == plans[1]
     exec(compile(use, "docs/how-to/own-policy.md", "exec"), {"favano": favano})
-    assert f"{plans[0]['server_steps']} updates" in capsys.readouterr().out
+    assert f"{plans[0]['server_steps']} server steps" in capsys.readouterr().out
 
 
 def test_the_page_on_fleets_runs(
