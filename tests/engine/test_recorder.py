@@ -109,7 +109,7 @@ def test_what_was_measured_with_others_is_not_measured_again() -> None:
         assert recorder.due(event.version)
         numbers = torch.tensor([1.0, 0.5, 2.0, 3.0]) + event.version
         measured = Measurement(numbers, event.server.clone(), event.server + 1)
-        recorder.observe(event._replace(measured=measured))
+        recorder.observe(event._replace(measured=[measured]))
     assert [row.loss for row in recorder.rows()] == [0, 0, 0, 1, 1, 2]
     assert [row.potential for row in recorder.rows()] == [2, 2, 2, 3, 3, 4]
     assert recorder.last is not None

@@ -4,6 +4,7 @@ from .dispatcher import AHEAD as AHEAD
 from .engine import Engine as Engine
 from .model_digests import model_digest as model_digest
 from .plain_loop import PlainLoop as PlainLoop
+from .program import plan_run as plan_run
 from .recorder import MessageSize as MessageSize
 from .recorder import Observation as Observation
 from .recorder import Recorded as Recorded
@@ -16,3 +17,4 @@ from .reporter import RunEvent as RunEvent
 from .reporter import Scoring as Scoring
 from .server_version import Measurement as Measurement
 from .server_version import ServerVersion as ServerVersion
+from .wave_engine import WaveEngine as WaveEngine

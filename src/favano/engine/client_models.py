@@ -19,12 +19,10 @@ from torch import Tensor
 from favano.aggregation.snapshot import Held
 from favano.engine.model_rows import ModelRows, last_of_each
 from favano.engine.server_version import NOTHING, LiveModels
-from favano.engine.spread import ModelSpread, spread_of, spreads
+from favano.engine.spread import ModelSpread, padded, spread_of, spreads_in_parts
 from favano.types import Floats, Ints, Mask, Stack, Vector
 
 Decoded: TypeAlias = tuple[Ints, list[Vector]]  # clients, and a version as each decodes it
-
-_NUMBERS_AT_ONCE = 1 << 26  # numbers in the models whose spread is measured together
 
 
 class _Later(NamedTuple):
@@ -197,33 +195,12 @@ class ClientModels:
     ) -> tuple[Tensor, Stack]:
         """Distances of each run's client models from its server model, and the models' means."""
         rows, holders = self._holders(runs, times)
-        size = servers.shape[1]
-        at_once = max(1, _NUMBERS_AT_ONCE // (rows.shape[1] * size))  # runs
-        width = max(1, _NUMBERS_AT_ONCE // size)  # models of one of them
-        parts = []
-        for first in range(0, len(runs), at_once):
-            of = slice(first, first + at_once)
-            columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
-            models = ((self.rows.take(rows[of, some]), holders[of, some]) for some in columns)
-            parts.append(spreads(models, servers[of], parameters))
-        if len(parts) == 1:
-            return parts[0]
-        distances, means = zip(*parts, strict=True)
-        return torch.cat(distances), torch.cat(means)
+        return spreads_in_parts(self.rows.take, rows, holders, servers, parameters)
 
     def _holders(self, runs: Ints, times: Sequence[float]) -> tuple[Ints, Ints]:
         """The rows that each run's clients hold, (runs, k), and by how many; by none: padding."""
         held_by = [self.at(run, time)[0] for run, time in zip(runs.tolist(), times, strict=True)]
-        of = np.repeat(np.arange(len(runs)), [len(held) for held in held_by])
-        held = of * self.rows.total + np.concatenate(held_by)
-        distinct, by = np.unique(held, return_counts=True)
-        of, row = np.divmod(distinct, self.rows.total)
-        begin = np.searchsorted(of, np.arange(len(runs)))
-        place = np.arange(len(of)) - begin[of]
-        rows = np.repeat(row[begin][:, None], int(place.max()) + 1, axis=1)
-        holders = np.zeros_like(rows)
-        rows[of, place], holders[of, place] = row, by
-        return rows, holders
+        return padded([np.unique(held, return_counts=True) for held in held_by])
 
     def _keep(self, decoded: Sequence[Decoded]) -> Ints:
         """The row of what each client reads; -1 if nothing. Clients that read the same share it."""

@@ -79,8 +79,7 @@ class WeightCache:
         """Apply the method to unit vectors, in NumPy, which is faster for small arrays."""
         method, (server, _, end), updates = self._method, _units(k), cast(ClientUpdates, given)
         if k not in self._own:
-            own = method.next_client_model(torch.from_numpy(server), torch.from_numpy(end))
-            self._own[k] = None if own is None else _one(own.shape, own.numpy().tobytes())
+            self._own[k] = own_weights(method, k)
         first, last = cast(Stack, server), cast(Stack, end)
         after = method.aggregate(state._replace(model=first), updates)
         buffers = method.aggregate_buffers(first, last, updates) if self._with_buffers else None
@@ -109,6 +108,13 @@ def unit_updates(
     _, start, end = _units(len(client))
     models = cast(tuple[Stack, Stack], (start, end))
     return ClientUpdates(client, steps, staleness, rate, version, *models)
+
+
+def own_weights(method: AnyMethod, updates: int) -> Floats | None:
+    """(k, 1 + 2k) weights of the models that clients continue from, if not the new server model."""
+    server, _, end = _units(updates)
+    own = method.next_client_model(torch.from_numpy(server), torch.from_numpy(end))
+    return None if own is None else _one(own.shape, own.numpy().tobytes())
 
 
 @cache

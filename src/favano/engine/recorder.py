@@ -168,12 +168,12 @@ class Recorder(Generic[S]):
     def _measure(self, event: ServerVersion) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""
         server, clients, measured = event.server, event.clients, event.measured
-        if measured is not None:  # at the next time
-            yield measured
+        yield from measured
+        if measured:
             while not clients.changing and self.due(event.version):
-                yield measured
+                yield measured[-1]
         if self.due(event.version):
-            score = self.score(server) if measured is None else measured.numbers[:-2]
+            score = measured[-1].numbers[:-2] if measured else self.score(server)
             while self.due(event.version):
                 time = self.next_time
                 live = NOTHING if self.live is None else self.live(time, clients)
@@ -208,9 +208,13 @@ class Recorder(Generic[S]):
 
     def drop_after(self, count: int) -> None:
         """Keep so many evaluations: the run ends with the last of them."""
+        self.forget_after(count)
+        self.times = self.times[:count]
+
+    def forget_after(self, count: int) -> None:
+        """Keep so many evaluations; those after them are made again."""
         del self._measured[count:], self._rows[count:]
         self._models.drop_after(count)
-        self.times = self.times[:count]
 
     def rows(self, first: int = 0) -> list[Row]:
         """One row per evaluation so far, from number `first` on; waits for a GPU."""

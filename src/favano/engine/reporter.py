@@ -95,7 +95,8 @@ class Reporter:
             snapshot, steps = partial(self._snapshot, run), int(self._used_steps[run])
             self._reported[run], self._used_steps[run] = now, 0
             self._reports[run] += 1
-            seen = (version, server, refused, clients, snapshot, steps, measured.get(run))
+            together = (measured[run],) if run in measured else ()
+            seen = (version, server, refused, clients, snapshot, steps, together)
             yield self.event(run, ServerVersion(*seen))
 
     def event(self, run: int, event: ServerVersion | NonFiniteUpdate) -> RunEvent:

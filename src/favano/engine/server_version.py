@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -54,4 +54,4 @@ class ServerVersion(NamedTuple):
     clients: ClientModelView
     snapshot: Callable[[], Snapshot]
     steps: int = 0  # local steps that were used since the last event
-    measured: Measurement | None = None  # if evaluated together with other runs
+    measured: Sequence[Measurement] = ()  # at the next times, if evaluated with other runs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from favano.training import product_precision, to_device
 from favano.types import Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 24
+_NUMBERS_TOGETHER = 1 << 26  # in the models of many runs
 
 
 class ModelSpread(NamedTuple):
@@ -50,6 +51,39 @@ def spread_of(
         total += count @ distance
     distances, mean = _summed(total, squares, len(version), reference, parameters)
     return ModelSpread(distances, mean.to(server.dtype))
+
+
+def padded(held: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Rows that clients hold, and how many do, of each run; (runs, k), held by none: padding."""
+    most = max(len(rows) for rows, _ in held)
+    rows = np.stack([np.append(rows, np.full(most - len(rows), rows[0])) for rows, _ in held])
+    holders = np.stack([np.append(by, np.zeros(most - len(by), np.int64)) for _, by in held])
+    return rows, holders
+
+
+def spreads_in_parts(
+    take: Callable[[Ints], Stack], rows: Ints, holders: Ints, servers: Stack, parameters: int
+) -> tuple[Tensor, Stack]:
+    """The same for many runs, some of their models at a time: distances (runs, 2), and means.
+
+    Args:
+        take: the models in some rows.
+        rows: (runs, k) that clients hold.
+        holders: (runs, k) by how many clients.
+        servers: (runs, size).
+        parameters: number of entries that count for the distances.
+    """
+    size = servers.shape[1]
+    at_once = max(1, _NUMBERS_TOGETHER // (rows.shape[1] * size))  # runs
+    width = max(1, _NUMBERS_TOGETHER // size)  # models of one of them
+    parts = []
+    for first in range(0, len(servers), at_once):
+        of = slice(first, first + at_once)
+        columns = (slice(place, place + width) for place in range(0, rows.shape[1], width))
+        models = ((take(rows[of, some]), holders[of, some]) for some in columns)
+        parts.append(spreads(models, servers[of], parameters))
+    distances, means = zip(*parts, strict=True)
+    return torch.cat(distances), torch.cat(means)
 
 
 def spreads(

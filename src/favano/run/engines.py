@@ -13,6 +13,7 @@ import torch
 from favano.engine import AHEAD, Engine, PlainLoop, RunEvent, Scoring
 from favano.errors import NonFiniteUpdate
 from favano.notices import notice
+from favano.run.programs import programmed
 from favano.run.seed_run import SeedRun
 from favano.training import (
     CannotFork,
@@ -24,11 +25,13 @@ from favano.training import (
     StackLanes,
     StepsDone,
     WorkerLanes,
+    aligned,
     new_stream,
     on_stream,
     usable_cores,
     wait_for_device,
 )
+from favano.types import Precision
 
 _SHARE_FOR_MODELS = 0.4  # of the GPU memory, for the models that clients hold
 _VERSIONS = 2  # server models per run that no client holds
@@ -81,14 +84,35 @@ def _steps(
         )
         yield _one_by_one(runs)
     else:
-        share, precision = _share(flat, runs), runs[0].result.spec.run.precision
-        maker = LaneMaker(flat, trainers, precision, ahead=AHEAD)
         with on_stream(new_stream(flat.vector.device, urgent=True)):  # for all but launches
             try:
-                # No variable keeps the stack: a smaller one may replace it if memory is short.
-                yield on_stacks(runs, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
+                yield _on_gpu(flat, runs, trainers, runs[0].result.spec.run.precision)
             finally:
                 wait_for_device()  # which is the current one only here, if there are several
+
+
+def _on_gpu(
+    flat: FlatModel,
+    runs: Sequence[SeedRun],
+    trainers: Sequence[LoopTrainer],
+    precision: Precision,
+) -> Iterator[RunEvent]:
+    """Runs as programs where this can be; the others share lanes afterwards."""
+    left = yield from programmed(flat, runs, precision, _models_that_fit(flat))
+    if not left:
+        return
+    some = [runs[number] for number in left]
+    share = _share(flat, some)
+    maker = LaneMaker(flat, [trainers[number] for number in left], precision, ahead=AHEAD)
+    # No variable keeps the stack: a smaller one may replace it if memory is short.
+    stacked = on_stacks(some, StackLanes(maker.fitting(share.lanes), maker.at_most), share)
+    yield from (step._replace(run=left[step.run]) for step in stacked)
+
+
+def _models_that_fit(flat: FlatModel) -> int:
+    """Models for which there is memory, beside updates and evaluations."""
+    free, _ = torch.cuda.mem_get_info(flat.vector.device)
+    return int(_SHARE_FOR_MODELS * free) // (aligned(len(flat.vector)) * flat.vector.itemsize)
 
 
 class MemoryShare(NamedTuple):

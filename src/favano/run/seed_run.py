@@ -183,6 +183,11 @@ class SeedRun:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
 
+    def begin_again(self, evaluations: int) -> None:
+        """Forget what was recorded after so many evaluations: it is made again."""
+        self.recorder.forget_after(evaluations)
+        self.reached = self.aggregator.version
+
     def _keep_final(self) -> None:
         """Keep the model of the final numbers: a last round may end after the horizon."""
         count, last = self.recorder.count, self.recorder.last

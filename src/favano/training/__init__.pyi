@@ -2,10 +2,12 @@ from .calling import IGNORED as IGNORED
 from .calling import Calling as Calling
 from .calling import Field as Field
 from .cuda_graphs import GraphCache as GraphCache
+from .cuda_graphs import event_now as event_now
 from .cuda_graphs import new_stream as new_stream
 from .cuda_graphs import on_stream as on_stream
 from .cuda_graphs import wait_for_device as wait_for_device
 from .device_draws import to_device as to_device
+from .device_tables import term_table as term_table
 from .flat import FlatModel as FlatModel
 from .flat import Layout as Layout
 from .gradient_trace import NO_TRACE as NO_TRACE
@@ -35,6 +37,9 @@ from .objective import is_linked as is_linked
 from .precision import product_precision as product_precision
 from .stack_lanes import StackLanes as StackLanes
 from .task import Task as Task
+from .weighted_sums import sum_rows as sum_rows
+from .whole_jobs import JobTrainer as JobTrainer
+from .whole_jobs import whole_jobs as whole_jobs
 from .worker_lanes import CannotFork as CannotFork
 from .worker_lanes import WorkerLanes as WorkerLanes
 from .worker_lanes import one_thread as one_thread

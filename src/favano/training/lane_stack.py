@@ -102,15 +102,9 @@ class LaneStack:
         losses = any(trainer.measures_loss for trainer in trainers)
         self._lanes = new_lanes(model, rules, self._rules, 1 + capacity, samples, losses=losses)
         self._host_steps = np.ones(capacity, dtype=np.int64)  # of the job in each lane
-        self._whole = None  # a kernel for all of several steps, of lanes with rule 0
-        inputs, plain = self._together.inputs, not self._rules.number.all()
-        # It needs tensor cores: exact products are faster one after the other.
-        fast = precision != "float32" and inputs.read_as_they_are
-        counted = not self._together.ignoring  # the kernel knows classes alone
-        if self.together and plain and fast and counted and not losses:
-            from favano.training.gpu_kernels import perceptron_steps  # needs triton
-
-            self._whole = perceptron_steps(model.module, task, roster, self._slots, precision)
+        # A kernel for all of several steps, of lanes with rule 0.
+        plain = not self._rules.number.all() and not losses
+        self._whole = self._together.whole(self._slots) if plain else None
 
     @property
     def device(self) -> torch.device:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -33,6 +34,9 @@ from favano.training.rule_table import RuleTable
 from favano.training.task import Task
 from favano.types import Precision, Stack
 
+if TYPE_CHECKING:
+    from favano.training.gpu_kernels.perceptron import PerceptronSteps
+
 
 class LaneSteps:
     """Makes steps of lanes whose tasks differ in clients, batch streams and local rules alone.
@@ -54,6 +58,7 @@ class LaneSteps:
         precision: Precision,
     ) -> None:
         self._model, self._task, self._roster, self._rules = model, task, roster, rules
+        self._precision = precision
         self._batch = task.batches.batch_size
         self._objective, self._fused = lane_objective(model)
         self._loss = self._objective.compute if task.loss is model.loss else task.loss
@@ -81,6 +86,17 @@ class LaneSteps:
         alone = buffers == model.layout.buffers and not others
         self.padded = classes and model.draws is None and alone
         self.ignoring = classes and bool((task.labels == IGNORED).any())
+
+    def whole(self, slots: int) -> PerceptronSteps | None:
+        """A kernel for all of several steps with plain rules, if there is one for this network."""
+        # It needs tensor cores: exact products are faster one after the other.
+        fast = self._precision != "float32" and self.inputs.read_as_they_are
+        if not (fast and self.padded) or self.ignoring:  # the kernel knows classes alone
+            return None
+        from favano.training.gpu_kernels import perceptron_steps  # needs triton
+
+        network = self._model.module
+        return perceptron_steps(network, self._task, self._roster, slots, self._precision)
 
     def __call__(self, lanes: LaneState, some: Tensor, length: int) -> None:
         """One step of some lanes, whose mini-batches have this length or are padded to it."""

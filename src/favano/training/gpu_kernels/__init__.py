@@ -10,3 +10,4 @@ from favano.training.gpu_kernels.layers import LaneBatchNorm as LaneBatchNorm
 from favano.training.gpu_kernels.layers import fused_lstm as fused_lstm
 from favano.training.gpu_kernels.layers import with_kernels as with_kernels
 from favano.training.gpu_kernels.perceptron import perceptron_steps as perceptron_steps
+from favano.training.gpu_kernels.weighted_sums import weighted_sums as weighted_sums

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from favano.data.transforms import byte_table
 from favano.models.perceptron import Perceptron
+from favano.training.device_tables import DeviceJobs
 from favano.training.gpu_kernels.blocks import tile, triton_precision
 from favano.training.lane_state import LaneState
 from favano.training.roster import Roster
 from favano.training.task import Task
-from favano.types import Precision
+from favano.types import Precision, Stack
 
 _PERCEPTRON = [nn.Flatten, nn.Linear, nn.ReLU, nn.Linear]  # beside our own
 _MOST = 4096  # hidden numbers or logits of a batch, which stay in registers
@@ -62,11 +63,11 @@ def _inputs(
 
 @triton.jit
 def _descend(
-    weights, starts, corrections, place, known, gradient, rate, pull,
+    models, weights, starts, corrections, place, known, gradient, rate, pull,
     PULLED: tl.constexpr, CORRECTED: tl.constexpr,
 ):  # fmt: skip
-    """A step of some weights of a lane: the local rule."""
-    weight = tl.load(weights + place, mask=known)
+    """A step of some weights of a lane: the local rule. They are read at `models`."""
+    weight = tl.load(models + place, mask=known)
     if PULLED:
         gradient += pull * (weight - tl.load(starts + place, mask=known))
     if CORRECTED:
@@ -90,13 +91,16 @@ def _rounded(values, HALF: tl.constexpr):
 
 @triton.jit
 def _step(
-    models, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
+    models, weights, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
     INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
     SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
     SCALED: tl.constexpr, PULLED: tl.constexpr, CORRECTED: tl.constexpr,
     HALF: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One step of one lane. SAMPLES, WIDE and MANY are the powers of two that hold its sizes."""
+    """One step of one lane, from a model to weights, which may be the same.
+
+    SAMPLES, WIDE and MANY are the powers of two that hold its sizes.
+    """
     hidden, some, many = tl.arange(0, WIDE), tl.arange(0, WIDTH), tl.arange(0, MANY)
     is_hidden, is_class = hidden < HIDDEN, many < CLASSES
     BIAS: tl.constexpr = HIDDEN * INPUTS
@@ -135,30 +139,27 @@ def _step(
     of_second = _rounded(_product(tl.trans(error), active, HALF, PRECISION), HALF)
     of_last, of_bias = _rounded(tl.sum(error, 0), HALF), _rounded(tl.sum(back, 0), HALF)
     _descend(
-        models, starts, corrections, at_second, in_second, of_second, rate, pull, PULLED, CORRECTED
-    )
+        models, weights, starts, corrections, at_second, in_second, of_second, rate, pull,
+        PULLED, CORRECTED,
+    )  # fmt: skip
     _descend(
-        models, starts, corrections, LAST + many, is_class, of_last, rate, pull, PULLED, CORRECTED
-    )
+        models, weights, starts, corrections, LAST + many, is_class, of_last, rate, pull,
+        PULLED, CORRECTED,
+    )  # fmt: skip
     _descend(
-        models,
-        starts,
-        corrections,
-        BIAS + hidden,
-        is_hidden,
-        of_bias,
-        rate,
-        pull,
-        PULLED,
-        CORRECTED,
-    )
+        models, weights, starts, corrections, BIAS + hidden, is_hidden, of_bias, rate, pull,
+        PULLED, CORRECTED,
+    )  # fmt: skip
     back = tl.trans(back)
     for first in range(0, INPUTS, WIDTH):
         inputs = _inputs(samples, lines, chosen, valid, first, INPUTS, PIXELS, WIDTH, SCALED)
         gradient = _rounded(_product(back, inputs, HALF, PRECISION), HALF)
         place = hidden[:, None] * INPUTS + first + some[None, :]
         known = is_hidden[:, None] & (first + some < INPUTS)[None, :]
-        _descend(models, starts, corrections, place, known, gradient, rate, pull, PULLED, CORRECTED)
+        _descend(
+            models, weights, starts, corrections, place, known, gradient, rate, pull,
+            PULLED, CORRECTED,
+        )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["most"])
@@ -188,12 +189,44 @@ def _perceptron_kernel(
             orders + lane * orders_apart, sizes, batches, row, step, longest, BATCH, SLOTS, SAMPLES
         )
         _step(
-            models, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
+            models, models, starts, corrections, samples, labels, lines, chosen, valid, rate, pull,
             INPUTS, HIDDEN, CLASSES, PIXELS, SAMPLES, WIDE, MANY, WIDTH,
             SCALED, PULLED, CORRECTED, HALF, PRECISION,
         )  # fmt: skip
         tl.debug_barrier()  # threads read what others have written
     tl.store(steps + lane, tl.maximum(first, last))
+
+
+@triton.jit(do_not_specialize=["begin"])
+def _jobs_kernel(
+    models, starts, ends, rows, firsts, counts, epochs, rates, pulls, orders,
+    sizes, batches, samples, labels, lines, begin, apart, longest,
+    INPUTS: tl.constexpr, HIDDEN: tl.constexpr, CLASSES: tl.constexpr, PIXELS: tl.constexpr,
+    BATCH: tl.constexpr,
+    SAMPLES: tl.constexpr, WIDE: tl.constexpr, MANY: tl.constexpr, WIDTH: tl.constexpr,
+    SCALED: tl.constexpr, PULLED: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """All steps of one job, from its start model to another row."""
+    job = begin + tl.program_id(0)
+    start = models + tl.load(starts + job) * apart
+    weights = models + tl.load(ends + job) * apart
+    row, rate, first = tl.load(rows + job), tl.load(rates + job), tl.load(firsts + job)
+    epoch, pull, place = tl.load(epochs + job), 0.0, tl.arange(0, SAMPLES)
+    count, size, model = tl.load(batches + row), tl.load(sizes + row), start
+    if PULLED:
+        pull = tl.load(pulls + job)
+    for step in range(first, first + tl.load(counts + job)):
+        within = step % count * BATCH + place
+        valid = (place < BATCH) & (within < size)
+        order = orders + (epoch + step // count) * longest
+        chosen = tl.load(order + within, mask=valid, other=0)
+        _step(
+            model, weights, start, start, samples, labels, lines, chosen, valid, rate, pull,
+            INPUTS, HIDDEN, CLASSES, PIXELS, SAMPLES, WIDE, MANY, WIDTH,
+            SCALED, PULLED, False, HALF, PRECISION,
+        )  # fmt: skip
+        model = weights
+        tl.debug_barrier()  # threads read what others have written
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,25 +245,45 @@ class PerceptronSteps:
     def __call__(self, lanes: LaneState, most: int) -> None:
         """At most so many steps per lane, until its job ends; none with other rules."""
         models, orders, unused = lanes.models, lanes.orders, lanes.models
-        samples, batch = self.task.features, self.task.batches.batch_size
         kept = [tensor for tensor in (lanes.starts, lanes.corrections) if tensor is not None]
         _perceptron_kernel[len(models),](
             models, lanes.rates, lanes.rows, lanes.steps, lanes.ends, lanes.rules, orders,
             lanes.pulls,
             unused if lanes.starts is None else lanes.starts,
             unused if lanes.corrections is None else lanes.corrections,
-            self.roster.size, self.roster.batches, samples, self.task.labels,
-            unused if self.lines is None else self.lines,
-            models.stride(0), orders.stride(0), kept[0].stride(0) if kept else 0,
-            orders.shape[1] // self.slots, most,
-            INPUTS=self.inputs, HIDDEN=self.hidden, CLASSES=self.classes,
-            PIXELS=samples[0, 0].numel(), BATCH=batch, SLOTS=self.slots,
-            SAMPLES=tile(batch), WIDE=tile(self.hidden), MANY=tile(self.classes),
-            WIDTH=tile(self.inputs, _WIDTH), SCALED=self.lines is not None,
+            *self._data(unused), models.stride(0), orders.stride(0),
+            kept[0].stride(0) if kept else 0,
+            orders.shape[1] // self.slots, most, SLOTS=self.slots,
             PULLED=lanes.starts is not None, CORRECTED=lanes.corrections is not None,
-            HALF=self.precision == "bf16", PRECISION=triton_precision(self.precision),
-            num_warps=_WARPS, num_stages=_STAGES,
+            **self._sizes(), num_warps=_WARPS, num_stages=_STAGES,
         )  # fmt: skip
+
+    def train(self, models: Stack, jobs: DeviceJobs, orders: Tensor, first: int, last: int) -> None:
+        """All steps of jobs first..last-1, between rows of a table of models."""
+        _jobs_kernel[last - first,](
+            models, jobs.start, jobs.end, jobs.row, jobs.first_step, jobs.steps, jobs.epoch,
+            jobs.rate, models if jobs.pull is None else jobs.pull, orders, *self._data(models),
+            first, models.stride(0), orders.shape[1], PULLED=jobs.pull is not None,
+            **self._sizes(), num_warps=_WARPS, num_stages=_STAGES,
+        )  # fmt: skip
+
+    def _data(self, unused: Tensor) -> tuple[Tensor, ...]:
+        """What all jobs read."""
+        lines = unused if self.lines is None else self.lines
+        return (
+            self.roster.size, self.roster.batches, self.task.features, self.task.labels, lines,
+        )  # fmt: skip
+
+    def _sizes(self) -> dict[str, object]:
+        """What kernels are compiled for."""
+        samples, batch = self.task.features, self.task.batches.batch_size
+        return {
+            "INPUTS": self.inputs, "HIDDEN": self.hidden, "CLASSES": self.classes,
+            "PIXELS": samples[0, 0].numel(), "BATCH": batch, "SAMPLES": tile(batch),
+            "WIDE": tile(self.hidden), "MANY": tile(self.classes),
+            "WIDTH": tile(self.inputs, _WIDTH), "SCALED": self.lines is not None,
+            "HALF": self.precision == "bf16", "PRECISION": triton_precision(self.precision),
+        }  # fmt: skip
 
 
 def perceptron_steps(
