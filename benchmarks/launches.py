@@ -23,6 +23,7 @@ from time import perf_counter
 import numpy as np
 import torch
 from measurement import Document, heading, write
+from other_networks import Transformer as RowTransformer
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -59,6 +60,57 @@ def lstm() -> nn.Module:
 def transformer() -> nn.Module:
     layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0.0, batch_first=True)
     return Text(32, nn.TransformerEncoder(layer, 2, enable_nested_tensor=False))
+
+
+class SelfAttention(nn.Module):
+    """As transformers of images have it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.inputs = heads, nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, places: Tensor) -> Tensor:
+        """(B, S, E) to the same shape."""
+        heads = self.inputs(places).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attended = nn.functional.scaled_dot_product_attention(*heads.unbind())
+        output: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        return output
+
+
+class VisionLayer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = SelfAttention(width, heads)
+        self.wide = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+
+    def forward(self, places: Tensor) -> Tensor:
+        """(B, S, E) to the same shape."""
+        places = places + self.attention(self.first(places))
+        changed: Tensor = places + self.wide(self.second(places))
+        return changed
+
+
+class VisionTransformer(nn.Module):
+    """ViT-tiny for images of 32 x 32: squares of 4 x 4, 12 layers, 5.4 million parameters."""
+
+    def __init__(self, width: int = 192, heads: int = 3, layers: int = 12) -> None:
+        super().__init__()
+        self.squares = nn.Conv2d(3, width, 4, 4)
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.randn(1, 65, width) / 50)
+        self.layers = nn.Sequential(*(VisionLayer(width, heads) for _ in range(layers)))
+        self.norm, self.classes = nn.LayerNorm(width), nn.Linear(width, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, 3, 32, 32) to logits."""
+        squares = self.squares(images).flatten(2).mT
+        places = torch.cat([self.first.expand(len(images), -1, -1), squares], 1) + self.places
+        logits: Tensor = self.classes(self.norm(self.layers(places))[:, 0])
+        return logits
 
 
 def convnet() -> nn.Module:
@@ -116,6 +168,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], int]] = {
     "vgg11": (vgg11, (3, 32, 32), 128),
     "lstm": (lstm, (), 32),
     "transformer": (transformer, (), 32),
+    "row-transformer": (RowTransformer, (1, 28, 28), 128),
+    "vit-tiny": (VisionTransformer, (3, 32, 32), 50),
 }
 
 

@@ -49,20 +49,25 @@ class KeyedDropout(TorchFunctionMode):
     def mask(self, like: Tensor, p: float, *, features: bool) -> Tensor:
         """1 for each number that is kept, or with `features` for each channel; else 0."""
         shape = (*like.shape[:2], *[1] * (like.ndim - 2)) if features else tuple(like.shape)
-        place = _FIRST_PLACE + self.calls
+        return keep_mask(*self.next_draws(), shape, p).to(like.dtype)
+
+    def next_draws(self) -> tuple[Tensor, int]:
+        """The key, and the place of the next call's draws."""
         self.calls += 1
-        return keep_mask(self._key, place, shape, p).to(like.dtype)
+        return self._key, _FIRST_PLACE + self.calls - 1
 
 
 @contextmanager
-def drawing(draws: Draws | None, key: Tensor | None, dropout: bool) -> Iterator[None]:
+def drawing(
+    draws: Draws | None, key: Tensor | None, dropout: bool
+) -> Iterator[KeyedDropout | None]:
     """Draw from this key in a forward pass, by default from that of the current step."""
     if draws is None:
-        yield
+        yield None
         return
     key = draws.key if key is None else key
-    with draws.by(key), KeyedDropout(key) if dropout else nullcontext():
-        yield
+    with draws.by(key), KeyedDropout(key) if dropout else nullcontext() as keyed:
+        yield keyed
 
 
 def _dropped(values: Tensor, mask: Tensor, p: float, inplace: bool) -> Tensor:
@@ -133,7 +138,7 @@ def _attention(
 
 
 # PyTorch's attention of many heads, which calls the two functions above while the mode is active.
-_MANY_HEADS = FunctionType(
+MANY_HEADS = FunctionType(
     functional.multi_head_attention_forward.__code__,
     {**vars(functional), "has_torch_function": lambda given: False},
     argdefs=functional.multi_head_attention_forward.__defaults__,
@@ -142,7 +147,7 @@ _MANY_HEADS = FunctionType(
 
 def _many_heads(mode: KeyedDropout, *args: Any, **kwargs: Any) -> Any:
     with mode:
-        return _MANY_HEADS(*args, **kwargs)
+        return MANY_HEADS(*args, **kwargs)
 
 
 def _recurrent(mode: KeyedDropout, *given: Any, original: Callable[..., Any]) -> tuple[Tensor, ...]:

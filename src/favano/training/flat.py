@@ -186,7 +186,7 @@ class FlatModel:
             self.load(start)
             self.module.train(was_training)
 
-    def drawing(self, key: Tensor | None = None) -> AbstractContextManager[None]:
+    def drawing(self, key: Tensor | None = None) -> AbstractContextManager[object]:
         """Draw from this key in a forward pass, by default from that of the current step."""
         return drawing(self.draws, key, self.dropout)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from favano.training.dropout import KeyedDropout
 from favano.training.flat import FlatModel
 from favano.training.lane_recurrence import with_lane_recurrence
 from favano.training.objective import Objective
@@ -63,3 +64,12 @@ def counting(layers: Mapping[str, LaneBatchNorm], samples: Tensor | None) -> Ite
     finally:
         for layer in layers.values():
             layer.samples = None
+
+
+def lane_functions(weights: Tensor, dropout: KeyedDropout | None) -> AbstractContextManager[object]:
+    """While it is active, functions that have kernels for such weights call these."""
+    if not has_kernels(weights):
+        return nullcontext()
+    from favano.training.gpu_kernels import LaneFunctions  # needs triton
+
+    return LaneFunctions(dropout)

@@ -24,7 +24,12 @@ from favano.training.device_draws import device_bits
 from favano.training.dropout import drawing
 from favano.training.flat import FlatModel
 from favano.training.lane_inputs import LaneInputs
-from favano.training.lane_network import batch_normalisations, counting, lane_objective
+from favano.training.lane_network import (
+    batch_normalisations,
+    counting,
+    lane_functions,
+    lane_objective,
+)
 from favano.training.lane_state import LaneState
 from favano.training.local_rule import direction
 from favano.training.objective import hooked
@@ -166,8 +171,9 @@ class LaneSteps:
         """Gradients of all lanes, their buffers after the forward pass, and their losses.
 
         Lanes do not share weights, so their gradients are those of the sum of their losses.
-        `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention is made of
-        plain products, since the gradient of PyTorch's fused one fails for many lanes on CUDA.
+        `torch.func.grad` would load PyTorch's compiler, which takes seconds. Attention that
+        has no kernel is made of plain products, since the gradient of PyTorch's fused one fails for
+        many lanes on CUDA.
         """
         free = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
@@ -220,7 +226,8 @@ class LaneSteps:
             return (losses * counted).sum() / counted.sum()
 
         with (
-            drawing(self._draws, key, self._model.dropout),
+            drawing(self._draws, key, self._model.dropout) as dropout,
             counting(self.norms, valid.sum() if self.padded and self.norms else None),
+            lane_functions(self._model.vector, dropout),
         ):
             return self._objective.at(weights, buffers, features, loss), buffers

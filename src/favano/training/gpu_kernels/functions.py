@@ -21,7 +21,7 @@ from favano.training.gpu_kernels import (
 from favano.training.gpu_kernels.bias_gradient import bias_gradient
 
 
-def _for_all_lanes(function: type[Function]) -> type[Function]:
+def for_all_lanes(function: type[Function]) -> type[Function]:
     """Let a function see all lanes under `vmap`; tensors that they share are repeated as views."""
 
     def vmap(info, dimensions, *given):
@@ -38,7 +38,7 @@ def _for_all_lanes(function: type[Function]) -> type[Function]:
     return function
 
 
-@_for_all_lanes
+@for_all_lanes
 class Convolution(Function):
     """Convolution of images (L, B, I, H, W) with weights (L, O, I, k, k) to (L, B, O, *size).
 
@@ -84,7 +84,7 @@ def _normalisation(kernels) -> type[Function]:
     are known; `how` is what the kernels need besides.
     """
 
-    @_for_all_lanes
+    @for_all_lanes
     class Normalisation(Function):
         @staticmethod
         def forward(images, weight, bias, residual, sums, *how):
@@ -109,7 +109,7 @@ BatchNormalisation = _normalisation(batch_normalisation)
 GroupNormalisation = _normalisation(group_normalisation)
 
 
-@_for_all_lanes
+@for_all_lanes
 class MaxPooling(Function):
     """Largest numbers of squares of (L, B, C, H, W), and from which pixel of the square each is.
 
@@ -133,7 +133,7 @@ class MaxPooling(Function):
         return to_images, None, None, None, None
 
 
-@_for_all_lanes
+@for_all_lanes
 class Lstm(Function):
     """An LSTM over products of its inputs, (L, T, B, 4 H): see `lstm.Walk` for what it returns.
 
@@ -156,7 +156,7 @@ class Lstm(Function):
         return lstm.backward(to_hidden, to_cells, weights, lstm.Walk(*walk))
 
 
-@_for_all_lanes
+@for_all_lanes
 class Rounding(Function):
     """Values (L, ...) rounded by SAWB; the gradient passes straight through."""
 
@@ -173,7 +173,7 @@ class Rounding(Function):
         return gradient, None, None, None, None
 
 
-@_for_all_lanes
+@for_all_lanes
 class QuantisedGradient(Function):
     """The identity of (L, ...), whose gradient is the mean of some draws of LUQ by keys (L,)."""
 

@@ -131,7 +131,7 @@ def _mixed(word):
 
 
 @triton.jit
-def _noise(key, place, index):
+def uniform_noise(key, place, index):
     """Uniform numbers for these elements, as `favano.quantisation.noise`."""
     word = _mixed(key + (place + 1).to(tl.int64) * _GOLDEN)
     low, high = word.to(tl.int32), (word >> 32).to(tl.int32)
@@ -167,7 +167,7 @@ def _luq_kernel(
     lower = _power_below(tl.where(share < 1.0, 1.0, share))
     total = tl.zeros((NUMBERS,), dtype=tl.float32)
     for draw in tl.static_range(SAMPLES):
-        lifted = lower * _noise(key, place + draw, index) + share
+        lifted = lower * uniform_noise(key, place + draw, index) + share
         total += tl.where(lifted < 1.0, 0.0, _power_below(lifted))
     mean = total * unit * (1.0 / SAMPLES)
     mean = tl.where(value < 0.0, -mean, mean)
