@@ -35,6 +35,7 @@ ALLOWED = {
     "code_digest": {"notices"},
     "file_sizes": {"errors"},
     "notebook": {"types"},
+    "forked_calls": set(),
     "rng": {"types"},
     "options": {"errors"},
     "screening": {"types", "errors"},
@@ -74,7 +75,7 @@ ALLOWED = {
         "training", "records", "aggregation", "screening",
     },
     "planning": {
-        "preflight",
+        "preflight", "forked_calls",
         "types", "errors", "user_classes", "options", "records", "timing", "policies",
         "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training", "notebook", "report",
@@ -85,7 +86,7 @@ ALLOWED = {
         "report", "data", "models",
     },
     "run": {
-        "preflight",
+        "preflight", "forked_calls",
         "types", "errors", "rng", "code_digest", "notices", "options", "user_classes", "records",
         "timing", "policies", "schedule", "theory", "methods", "data", "models", "quantisation",
         "training", "metrics", "specification", "aggregation", "engine", "planning", "results",

@@ -1,6 +1,6 @@
 """`python -m favano` is `favano`."""
 
-from favano.cli import main
+from favano.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

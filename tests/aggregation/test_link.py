@@ -14,7 +14,7 @@ from favano.methods.favano import Favano
 from favano.methods.fedavg import FedAvg
 from favano.methods.method import S
 from favano.methods.quafl import Quafl
-from favano.planning.planned import make_schedule
+from favano.planning.schedules import make_schedule
 from favano.quantisation import Codec, Lattice, MinMax, Qsgd, message_bits
 from favano.rng import Stream, uniform
 from favano.schedule import Schedule

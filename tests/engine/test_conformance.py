@@ -11,7 +11,8 @@ import torch
 from favano.aggregation import Aggregator
 from favano.engine import PlainLoop
 from favano.methods import AnyMethod, ClientUpdates, our_methods
-from favano.planning.planned import make_context, make_schedule, plan_seed
+from favano.planning.planned import make_context, plan_seed
+from favano.planning.schedules import make_schedule
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
 from favano.timing import ClientSpeeds

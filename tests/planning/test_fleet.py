@@ -13,7 +13,8 @@ import pytest
 import favano
 from favano.errors import BadInput
 from favano.planning.fleet import conditions_digest, make_fleet
-from favano.planning.planned import bind_method, check_plan, make_schedule, plan_seed
+from favano.planning.planned import bind_method, check_plan, plan_seed
+from favano.planning.schedules import make_schedule
 from favano.timing import (
     IDEAL,
     Conditions,

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import os
 import signal
 import sys
+import threading
 from itertools import pairwise
+
+
+def program() -> None:
+    """`main` as a program of its own.
+
+    At the end Python would free all that PyTorch has loaded, piece by piece: a tenth of the time of
+    a short command. Unless threads are left, the process ends at once instead.
+    """
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        code = end.code or 0
+    if threading.active_count() > 1:
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def main() -> None:

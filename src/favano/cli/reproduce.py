@@ -10,7 +10,7 @@ import typer
 
 from favano.cli.flags import DataDir, Json
 from favano.cli.progress import TerminalWatcher
-from favano.cli.shell import called_as, keep_to, leave, print_json, print_sheet, screen
+from favano.cli.shell import begin_cuda, called_as, keep_to, leave, print_json, print_sheet, screen
 from favano.cli.training import CheckpointEvery, OnCluster, asked
 from favano.errors import require
 from favano.report.complexity import TITLE, formula_sheet, number_sheets, write_complexity_readme
@@ -64,6 +64,8 @@ def reproduce_command(
     """Reproduce a table or figure; continues where an earlier call stopped."""
     experiments, command, stopped = named(name), called_as(), False
     keep_to(device)
+    if cluster in (None, "none"):
+        begin_cuda(device)
     from favano.run.backend import place
     from favano.studies.archive import Archive
     from favano.studies.reproduce import Stopped, reproduce

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Thread
 from typing import NoReturn
 
 import typer
@@ -56,6 +59,27 @@ def keep_to(device: str) -> None:
     """
     if device == "cpu" and "torch" not in sys.modules:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def begin_cuda(device: str) -> None:
+    """Let the CUDA driver make the context of a GPU while Python imports PyTorch.
+
+    PyTorch finds it there, and would wait for it otherwise. Whatever fails here, PyTorch says.
+    """
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and "torch" not in sys.modules:
+        os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as PyTorch does
+        index = int(number) if number.isdecimal() else 0
+        Thread(target=_make_context, args=(index,), name="CUDA", daemon=True).start()
+
+
+def _make_context(index: int) -> None:
+    """Calls of a library through `ctypes` do not hold Python's lock."""
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    with suppress(OSError):  # no driver
+        driver = ctypes.CDLL("libcuda.so.1")
+        if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), index) == 0:
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
 def need_flower() -> None:

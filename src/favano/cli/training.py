@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from favano.cli.progress import decoding
-from favano.cli.shell import INTERRUPTED, TARGET_TEXT, called_as, keep_to, leave, notes, say
+from favano.cli.shell import (
+    INTERRUPTED,
+    TARGET_TEXT,
+    begin_cuda,
+    called_as,
+    keep_to,
+    leave,
+    notes,
+    say,
+)
 from favano.errors import require
 from favano.planning.planned import check_plan
 from favano.records import RunRecord, worst
@@ -155,6 +164,8 @@ def _results(
 ) -> list[Result]:
     specs = list(missing.values())
     keep_to(specs[0].run.device)
+    if cluster in (None, "none"):
+        begin_cuda(specs[0].run.device)
     from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
 

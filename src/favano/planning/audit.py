@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from favano import theory
 from favano.engine.audit import stretch_weights
 from favano.planning.client_weights import ClientWeights, availability_classes, speed_classes
+from favano.planning.participation import participation_of
 from favano.planning.planned import Planned
 from favano.policies import Uniform
 from favano.records import AuditRecord, SpeedShare
+from favano.records.participation import Participation
 from favano.schedule import Schedule
 from favano.specification.spec import Spec
 from favano.training.optimisers import Optimiser
@@ -21,6 +24,19 @@ from favano.types import Ints
 
 _HALVES = ("half with fewer samples", "half with more samples")
 _OF_SAMPLES = "their share of all samples is"
+
+
+class Trained(NamedTuple):
+    """Who trains the model of a run, by client and as a verdict."""
+
+    participation: Participation | None
+    audit: AuditRecord | None
+
+
+def who_trains(planned: Planned, *, audited: bool = True) -> Trained:
+    """What the schedule says; nothing where clients have no weights."""
+    record = audit(planned, planned.weights) if audited and planned.linear else None
+    return Trained(participation_of(planned), record)
 
 
 def audit(planned: Planned, weights: ClientWeights) -> AuditRecord:

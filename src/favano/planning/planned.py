@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
-from weakref import WeakValueDictionary
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -20,21 +18,20 @@ from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
 from favano.options import options_of
 from favano.planning.client_weights import MOST, ClientWeights, weigh_clients
-from favano.planning.fleet import conditions_digest, make_fleet, needs_cost
+from favano.planning.fleet import make_fleet, needs_cost
+from favano.planning.schedules import make_schedules
 from favano.policies import LeastRecent, Polling, StepsPerJob, Uniform
 from favano.preflight.method import check_method
-from favano.schedule import Schedule, Timeline, VirtualClock, plan
+from favano.schedule import Schedule, Timeline, VirtualClock
 from favano.specification.presets import chosen_keys
 from favano.specification.spec import Spec, required
-from favano.timing import ClientSpeeds, JobCost, Trace
+from favano.timing import ClientSpeeds, JobCost
 from favano.types import Floats
 from favano.user_classes import is_ours
 
 # Keys that methods read or not, as their options are.
 OPEN_KEYS: Final = frozenset({"selected", "selection", "local_steps", "local_epochs"})
 _ANY_COST = JobCost(flops=1e18, bits_up=0.0, bits_down=0.0)  # where times do not matter
-# Schedules that are in use.
-_schedules: WeakValueDictionary[Hashable, Schedule] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -114,35 +111,58 @@ class Planned:
         return weigh_clients(self.method, self.schedule, self.fleet, self.local_steps, most)
 
 
+class Seed(NamedTuple):
+    """A seed of a complete specification, with the cost of a job where times depend on it."""
+
+    spec: Spec
+    seed: int
+    cost: JobCost | None = None
+
+
 def plan_seeds(
     spec: Spec, traits: Traits | None = None, cost: JobCost | None = None
 ) -> list[Planned]:
-    """Plan all seeds. Whatever can be refused without data is refused here.
-
-    Args:
-        spec: complete.
-        traits: of the training data, for methods that weight clients by their samples.
-        cost: of a job, for fleets whose speeds or links make a time of it.
-    """
+    """Plan all seeds; arguments as in `plan_all`."""
     first, seeds = spec.run.seed, spec.run.seeds
-    planned = [plan_seed(spec, seed, traits, cost) for seed in range(first, first + seeds)]
-    _check_one_step(spec, max(plan.longest_job for plan in planned))
-    return planned
+    return plan_all([Seed(spec, seed, cost) for seed in range(first, first + seeds)], traits)
 
 
 def plan_seed(
     spec: Spec, seed: int, traits: Traits | None = None, cost: JobCost | None = None
 ) -> Planned:
-    """Plan one seed of a specification; arguments as in `plan_seeds`."""
-    method = bind_method(spec, seed, traits, cost)
-    _check_keys(spec, method)
-    schedule = make_schedule(spec, method, seed)
-    method.job_rates(schedule)  # refused before any training
-    rule = f"need none with {method.name}, whose schedule grows with the run"
-    codec = spec.run.codec
-    require(codec == "none" or not method.run_policy.grows, "codec", codec, rule)
-    bound = bound_setting(spec, method) if spec.run.track_bound else None
-    return Planned(spec, seed, method, schedule, bound)
+    """Plan one seed; arguments as in `plan_all`."""
+    return plan_all([Seed(spec, seed, cost)], traits, whole=False)[0]
+
+
+def plan_all(
+    seeds: Sequence[Seed], traits: Traits | None = None, processes: int = 0, *, whole: bool = True
+) -> list[Planned]:
+    """Plan seeds. Whatever can be refused without data is refused here.
+
+    Args:
+        seeds: of one or more specifications.
+        traits: of the training data, for methods that weight clients by their samples.
+        processes: that plan at the same time, if there is much to plan; 0: this one.
+        whole: whether these are all seeds of their specifications.
+    """
+    asked = []
+    for spec, seed, cost in seeds:
+        method = bind_method(spec, seed, traits, cost)
+        _check_keys(spec, method)
+        asked.append((spec, method, seed))
+    plans, longest = [], dict[int, int]()
+    for (spec, method, seed), schedule in zip(asked, make_schedules(asked, processes), strict=True):
+        method.job_rates(schedule)  # refused before any training
+        rule = f"need none with {method.name}, whose schedule grows with the run"
+        codec = spec.run.codec
+        require(codec == "none" or not method.run_policy.grows, "codec", codec, rule)
+        bound = bound_setting(spec, method) if spec.run.track_bound else None
+        plan = Planned(spec, seed, method, schedule, bound)
+        plans.append(plan)
+        longest[id(spec)] = max(plan.longest_job, longest.get(id(spec), 0))
+    for spec, *_ in asked if whole else ():
+        _check_one_step(spec, longest[id(spec)])
+    return plans
 
 
 def check_plan(spec: Spec) -> None:
@@ -215,21 +235,6 @@ def bind_method(
     else:
         check_method(method)
     return method
-
-
-def make_schedule(spec: Spec, method: AnyMethod, seed: int) -> Schedule:
-    """The schedule of one seed up to the horizon; runs with the same contacts share it."""
-    policy, fleet, horizon = method.run_policy, method.context.fleet, required(spec.run.horizon)
-    clients = hashlib.sha256(fleet.mean.tobytes() + fleet.streams.tobytes())
-    for row in fleet.law.rows if isinstance(fleet.law, Trace) else ():  # the file may have changed
-        clients.update(row.tobytes())
-    clients.update(conditions_digest(fleet.conditions))
-    key = spec.fleet, clients.digest(), policy, horizon, seed
-    schedule = _schedules.get(key)
-    if schedule is None:
-        schedule = plan(policy, fleet, horizon=horizon, seed=seed)
-        _schedules[key] = schedule
-    return schedule
 
 
 def bound_setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -13,9 +13,12 @@ from typing import Final
 import torch
 from torch import nn
 
+from favano.engine import RunEvent
 from favano.errors import require
+from favano.forked_calls import ForkedCalls
 from favano.metrics import client_metrics
-from favano.planning.planned import Planned, plan_seed, plan_seeds
+from favano.planning.audit import who_trains
+from favano.planning.planned import Planned, Seed, plan_all
 from favano.preflight.metrics import check_metrics
 from favano.quantisation import quantised
 from favano.results import Result
@@ -36,6 +39,7 @@ from favano.training import (
     is_linked,
     one_thread,
     trace_gradients,
+    usable_cores,
 )
 from favano.types import Kernels
 
@@ -90,11 +94,7 @@ def run_together(
         else Result.of(spec, client_metrics(samples.metrics, spec.run.evaluate_on))
         for number, spec in enumerate(complete)
     ]
-    planned = [
-        (result, plan)
-        for number, result in enumerate(results)
-        for plan in _plan_others(result, samples, model, None if seeds is None else seeds[number])
-    ]
+    planned = _planned(results, samples, model, seeds)
     recipe = results[0].spec.training.recipe
     alike = all(result.spec.training.recipe == recipe for result in results)
     rule = "must be the same, with all its options, for all runs"
@@ -136,19 +136,52 @@ def run_together(
         check_metrics(runs[0].evaluate)
         for gradient in gradients.values():
             _trace(gradient, [run for run in runs if run.trainer.traced is gradient])
-    display, ended = progress or Silence(), _EndedRuns(runs, finished)
-    keeper = None
-    made = 0  # local steps that the display does not know of
-    failed: ObserverFailed | None = None
+    ended, keeper = _EndedRuns(runs, finished), None
     if checkpoints is not None:
         folders = dict(zip(map(id, results), checkpoints.folders, strict=True))
         keeper = CheckpointManager(
             checkpoints, runs, [folders[id(run.result)] for run in runs], samples
         )
         keeper.resume()
+    described = [run for run in runs if audits and run.describes]
+    foreseen = [run for run in described if run.foreseen]
+    calls = [partial(who_trains, run.planned) for run in foreseen]
+    with ForkedCalls(calls, usable_cores()) as who_will_train:
+        if flat.vector.device.type != "cpu":  # which leaves the cores to others
+            who_will_train.begin()
+        failed = _train(runs, engine(flat, runs, workers), progress, on_steps, keeper, ended)
+        with one_thread():
+            ended.hand_in()
+            for result in results:
+                _hand_in(runs, result)
+        try:
+            trained = dict(zip(map(id, foreseen), who_will_train.results(), strict=True))
+            with one_thread():
+                for run in described:
+                    run.describe(trained.get(id(run)))
+        except KeyboardInterrupt:  # only audits are missing
+            for run in runs:
+                run.interrupt()
+    if failed is not None:
+        failed.results = results
+        raise failed
+    return results
+
+
+def _train(
+    runs: Sequence[SeedRun],
+    moments: Generator[RunEvent],
+    progress: Progress | None,
+    on_steps: Callable[[StepsDone], None],
+    keeper: CheckpointManager | None,
+    ended: _EndedRuns,
+) -> ObserverFailed | None:
+    """Train until all runs have ended, or Ctrl-C or an error of an observer, which is returned."""
+    display, failed = progress or Silence(), None
+    made = 0  # local steps that the display does not know of
     display.begin(sum(run.steps_left for run in runs))
     try:
-        with one_thread(), closing(engine(flat, runs, workers)) as steps:
+        with one_thread(), closing(moments) as steps:
             for step in steps:
                 run, made = runs[step.run], made + step.steps_done.steps
                 on_steps(step.steps_done)
@@ -170,35 +203,31 @@ def run_together(
         display.end()
         if keeper is not None:
             keeper.close()
-    with one_thread():
-        ended.hand_in()
-        for result in results:
-            _hand_in(runs, result)
-    try:
-        with one_thread():
-            for run in runs if audits else ():
-                run.describe_first()
-    except KeyboardInterrupt:  # only audits are missing
-        for run in runs:
-            run.interrupt()
-    if failed is not None:
-        failed.results = results
-        raise failed
-    return results
+    return failed
 
 
-def _plan_others(
-    result: Result,
+def _planned(
+    results: Sequence[Result],
     samples: Samples,
     model: nn.Module | ModelFactory,
-    seeds: Collection[int] | None,
-) -> list[Planned]:
-    """Plan these seeds, or all that a result does not have yet."""
-    spec, there = result.spec, {run.seed for run in result.runs}
-    cost = job_cost(spec, samples, model)
-    if seeds is not None:
-        return [plan_seed(spec, seed, samples.traits, cost) for seed in seeds]
-    return [plan for plan in plan_seeds(spec, samples.traits, cost) if plan.seed not in there]
+    seeds: Sequence[Collection[int]] | None,
+) -> list[tuple[Result, Planned]]:
+    """Plan the given seeds of each result, or all that it does not have yet."""
+    asked = list[tuple[Result, Seed]]()
+    for number, result in enumerate(results):
+        spec, cost = result.spec, job_cost(result.spec, samples, model)
+        every = range(spec.run.seed, spec.run.seed + spec.run.seeds)
+        mine = every if seeds is None else seeds[number]
+        asked += [(result, Seed(spec, seed, cost)) for seed in mine]
+    plans = plan_all(
+        [seed for _, seed in asked], samples.traits, usable_cores(), whole=seeds is None
+    )
+    there = {id(result): {run.seed for run in result.runs} for result in results}
+    return [
+        (result, plan)
+        for (result, _), plan in zip(asked, plans, strict=True)
+        if seeds is not None or plan.seed not in there[id(result)]
+    ]
 
 
 def check_earlier(earlier: Result, kernels: str | None, samples: Samples) -> None:

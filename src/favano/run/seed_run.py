@@ -22,8 +22,7 @@ from favano.engine import (
 )
 from favano.errors import NonFiniteUpdate
 from favano.metrics import ClientEvaluator, Evaluator
-from favano.planning.audit import audit
-from favano.planning.participation import participation_of
+from favano.planning.audit import Trained, who_trains
 from favano.planning.planned import Planned
 from favano.records import LOSS, BoundRow, Status, best_row, diverged, leading, run_record, worst
 from favano.records.checkpoint import Tree
@@ -41,6 +40,7 @@ from favano.specification.history_start import files_digest, history_start
 from favano.specification.spec import required
 from favano.training import OF_LOSS, FlatModel, GradientTrace, LoopTrainer
 from favano.types import Kernels, Vector
+from favano.user_classes import is_ours
 
 
 class SavedSeed(NamedTuple):
@@ -335,22 +335,34 @@ class SeedRun:
         loss, *values = self.judge.measure(vector).tolist()
         return {**dict(zip(self.recorder.metrics, values, strict=True)), LOSS.name: loss}
 
-    def describe_first(self) -> None:
-        """Note who trained the model of the first seed, and whom it serves.
+    @property
+    def describes(self) -> bool:
+        """Whether this is the first seed, which tells who trained the model.
 
-        The other seeds differ only by chance. Methods that are not linear in the models have no
-        audit.
+        The other seeds differ only by chance.
+        """
+        return self.planned.seed == self.result.spec.run.seed
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether it is known before the run who will train the model."""
+        method = self.planned.method
+        return not method.run_policy.grows and is_ours(method)
+
+    def describe(self, trained: Trained | None = None) -> None:
+        """Note who trained the model, as it was foreseen, and whom it serves.
+
+        Methods that are not linear in the models have no audit.
         """
         planned, summary = self.planned, self.result.summary
-        if planned.seed != self.result.spec.run.seed:
-            return
         if not (timeline := self.aggregator.timeline).complete:  # its schedule has grown
             planned = replace(planned, schedule=timeline.schedule, made=True)
-        self.result.participation = participation_of(planned)
+        whole = summary.status not in ("partial", "stopped")
+        trained = trained or who_trains(planned, audited=whole)
+        self.result.participation = trained.participation
+        summary.audit = trained.audit if whole else None
         if summary.status == "partial":
             return
-        if planned.linear and summary.status != "stopped":
-            summary.audit = audit(planned, planned.weights)
         if self._final is not None:
             metric = leading(summary.metrics)
             summary.served = per_client_scores(planned, self.clients, metric, self._final)

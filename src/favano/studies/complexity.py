@@ -11,7 +11,8 @@ from favano import theory
 from favano.methods import make_method
 from favano.planning.comparison import shared_keys
 from favano.planning.fleet import make_fleet
-from favano.planning.planned import bind_method, make_schedule
+from favano.planning.planned import bind_method
+from favano.planning.schedules import make_schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
 from favano.studies.guarantees import Document, make_case
