@@ -126,25 +126,29 @@ class Watch:
 
 
 def watched(words: list[str]) -> None:
-    """Run a command here, and print its phases last."""
+    """Run a command here, and print its phases last, unless it fails."""
     watch, began = Watch(), perf_counter()
-    sys.argv = ["favano", *words]
+    sys.argv, code = ["favano", *words], None
     try:
         from favano.cli import main as favano
 
         favano()
-    finally:
-        watch.end()
-        inside = perf_counter() - began
-        phases = {"inside": inside, "gap": watch.longest, "phases": watch.seconds}
-        sys.stdout.write("\n" + json.dumps(phases) + "\n")
-        sys.stdout.flush()
+    except SystemExit as end:
+        if end.code not in (None, 0, 1):  # 1: a run diverged
+            raise
+        code = end.code
+    watch.end()
+    inside = perf_counter() - began
+    phases = {"exit": code or 0, "inside": inside, "gap": watch.longest, "phases": watch.seconds}
+    sys.stdout.write("\n" + json.dumps(phases) + "\n")
+    sys.stdout.flush()
 
 
 class Sample(NamedTuple):
     """One call of a command."""
 
     seconds: float  # from start to end
+    code: int  # exit code
     gap: float  # the longest time in which nobody looked
     phases: dict[str, float]  # seconds
 
@@ -152,13 +156,13 @@ class Sample(NamedTuple):
 def measured(words: list[str], source: Path) -> Sample:
     """A command in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        path = {"PYTHONPATH": os.pathsep.join([str(source), str(Path(__file__).parent)])}
+        path = {"PYTHONPATH": os.pathsep.join([str(source), os.environ.get("PYTHONPATH", "")])}
         began = perf_counter()
         command = [sys.executable, __file__, "--watched", *words, "--out", folder]
-        document = last_document(call(command, None, path, lambda output: '"phases"' in output))
+        document = last_document(call(command, None, path))
         seconds = perf_counter() - began
-    inside, gap, phases = (cast(Any, document[key]) for key in ("inside", "gap", "phases"))
-    return Sample(seconds, gap, {**phases, "start and exit": seconds - inside})
+    code, inside, gap, phases = (cast(Any, value) for value in document.values())
+    return Sample(seconds, code, gap, {**phases, "start and exit": seconds - inside})
 
 
 def in_turns(words: list[str], sources: Sequence[Path], repeats: int) -> list[list[Sample]]:
@@ -192,7 +196,8 @@ def main() -> None:
     roots = [Path(__file__).parent.parent, *([asked.against] if asked.against else [])]
     samples = in_turns(asked.words, [root / "src" for root in roots], asked.repeats)
     for name, mine in zip(["here", "there"], samples, strict=False):
-        print(f"{name}: {shown(spread([sample.seconds for sample in mine]), '.2f')} s")
+        codes = ", ".join(f"exit code {code}" for code in {sample.code for sample in mine} - {0})
+        print(f"{name}: {shown(spread([sample.seconds for sample in mine]), '.2f')} s {codes}")
         print_phases(mine)
     kept = [[sample._asdict() for sample in mine] for mine in samples]
     document = heading("phases.py", gpu="cuda" in asked.words) | {"samples": kept}

@@ -10,6 +10,7 @@ from types import FrameType
 import phases
 import pytest
 import typer
+from measurement import Missing
 
 import favano
 
@@ -61,3 +62,9 @@ def test_a_command_is_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture[
         phases.main()
     assert "import torch" in capsys.readouterr().out
     assert out.exists()
+
+
+@pytest.mark.parametrize("words", [["run", "--horizon", "-1"], ["run", "--dataset", "none"]])
+def test_a_command_that_fails_has_no_phases(words: list[str]) -> None:
+    with pytest.raises(Missing, match=words[1][2:]):
+        phases.measured(words, Path(favano.__file__).parent.parent)
