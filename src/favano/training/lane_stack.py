@@ -307,10 +307,10 @@ def _launches(left: Ints) -> int:
 
 
 def _padded(lanes: int) -> int:
-    """A number of lanes for which there is a graph: multiples of 4 up to 32, of 8 up to 64, ...
+    """A number of lanes for which there is a graph: multiples of 4 up to 64, of 8 up to 128, ...
 
     >>> [_padded(lanes) for lanes in (1, 4, 29, 33, 64, 65, 300)]
-    [4, 4, 32, 40, 64, 80, 320]
+    [4, 4, 32, 36, 64, 72, 320]
     """
-    grain = max(_GRAIN, (1 << (lanes - 1).bit_length()) // 8)
+    grain = max(_GRAIN, (1 << (lanes - 1).bit_length()) // 16)
     return grain * -(-lanes // grain)

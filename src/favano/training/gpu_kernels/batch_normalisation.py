@@ -71,12 +71,15 @@ def _sums_kernel(
 
 @triton.jit(do_not_specialize=["count", "parts"])
 def _result_kernel(
-    images, residual, weight, bias, sums, parts, out, means, variances,
+    images, residual, weight, bias, between, sums, parts, out, means, variances,
     running_mean, running_variance, apart, momentum, samples, count, pixels, epsilon,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
     PARTS: tl.constexpr, SHIFTED: tl.constexpr, WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
 ):  # fmt: skip
-    """Running statistics of two lanes are `apart` numbers apart; they are moved in place."""
+    """Running statistics are moved in place.
+
+    Those of two lanes are `apart` numbers apart, and weights and biases `between`.
+    """
     part, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
@@ -98,8 +101,9 @@ def _result_kernel(
         tl.store(running_mean + at, old + momentum * (mean - old), mask=known)
         old, unbiased = tl.load(running_variance + at, mask=known), variance * real / (real - 1)
         tl.store(running_variance + at, old + momentum * (unbiased - old), mask=known)
-    scale = tl.load(weight + row, mask=known, other=0.0) / tl.sqrt(variance + epsilon)
-    offset = tl.load(bias + row, mask=known, other=0.0) - mean * scale
+    at = lane * between + channel
+    scale = tl.load(weight + at, mask=known, other=0.0) / tl.sqrt(variance + epsilon)
+    offset = tl.load(bias + at, mask=known, other=0.0) - mean * scale
     normalise(
         images, residual + first_number, out + first_number, scale, offset, channel, known,
         part * ROWS, real, tl.num_programs(0) * ROWS, CHANNELS, ROWS, WITH_RESIDUAL, RELU,
@@ -112,17 +116,19 @@ def _result_kernel(
 
 
 @triton.jit
-def _coefficients(weight, bias, means, variances, row, known, epsilon):
+def _coefficients(weight, bias, between, means, variances, lane, channel, known, epsilon,
+                  CHANNELS: tl.constexpr):  # fmt: skip
     """Mean, 1 / deviation, scale and offset of each channel."""
+    row, at = lane * CHANNELS + channel, lane * between + channel
     mean = tl.load(means + row, mask=known, other=0.0)
     inverse = 1.0 / tl.sqrt(tl.load(variances + row, mask=known, other=1.0) + epsilon)
-    scale = tl.load(weight + row, mask=known, other=0.0) * inverse
-    return mean, inverse, scale, tl.load(bias + row, mask=known, other=0.0) - mean * scale
+    scale = tl.load(weight + at, mask=known, other=0.0) * inverse
+    return mean, inverse, scale, tl.load(bias + at, mask=known, other=0.0) - mean * scale
 
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_sums_kernel(
-    gradient, images, out, to_residual, weight, bias, means, variances, sums,
+    gradient, images, out, to_residual, weight, bias, between, means, variances, sums,
     samples, count, pixels, epsilon,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
     WITH_RESIDUAL: tl.constexpr, RELU: tl.constexpr,
@@ -130,9 +136,9 @@ def _gradient_sums_kernel(
     lane = tl.program_id(1).to(tl.int64)
     channel = tl.arange(0, BLOCK)
     known = channel < CHANNELS
-    row, first_number = lane * CHANNELS + channel, lane * count * CHANNELS
+    first_number = lane * count * CHANNELS
     mean, inverse, scale, offset = _coefficients(
-        weight, bias, means, variances, row, known, epsilon
+        weight, bias, between, means, variances, lane, channel, known, epsilon, CHANNELS
     )
     real = real_pixels(samples, lane, count, pixels, COUNTED)
     begin, step = tl.program_id(0) * ROWS, tl.num_programs(0) * ROWS
@@ -149,7 +155,7 @@ def _gradient_sums_kernel(
 
 @triton.jit(do_not_specialize=["count"])
 def _gradient_kernel(
-    gradient, images, weight, bias, means, variances, sums,
+    gradient, images, weight, bias, between, means, variances, sums,
     to_images, to_weight, to_bias, samples, count, pixels, epsilon,
     CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COUNTED: tl.constexpr,
     PARTS: tl.constexpr, RELU: tl.constexpr,
@@ -163,7 +169,7 @@ def _gradient_kernel(
         tl.store(to_bias + row, total, mask=known)
         tl.store(to_weight + row, product, mask=known)
     mean, inverse, scale, offset = _coefficients(
-        weight, bias, means, variances, row, known, epsilon
+        weight, bias, between, means, variances, lane, channel, known, epsilon, CHANNELS
     )
     real = real_pixels(samples, lane, count, pixels, COUNTED)
     to_images, step = to_images + first_number, tl.num_programs(0) * ROWS
@@ -190,6 +196,13 @@ def _launch(
     return (_PARTS, lanes), (counts, batch * height * width, height * width), how
 
 
+def _parameters(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Parameters (L, C), and how many numbers apart two lanes of them are; parts of models are."""
+    if weight.stride() != bias.stride() or weight.stride(1) != 1:
+        weight, bias = weight.contiguous(), bias.contiguous()
+    return weight, bias, weight.stride(0)
+
+
 def forward(
     images: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, sums: Tensor | None,
     relu: bool, epsilon: float,
@@ -201,7 +214,7 @@ def forward(
     Running statistics (L, C) are moved in place. Of a lane's images the first `samples`, (L,),
     are real; all are if it is None.
     """
-    images, weight, bias = channels_last(images), weight.contiguous(), bias.contiguous()
+    images, parameters = channels_last(images), _parameters(weight, bias)
     grid, counts, how = _launch(images, samples)
     known = sums is not None and sums.shape[1] > 0
     if not known:
@@ -212,7 +225,7 @@ def forward(
     added = out if residual is None else channels_last(residual)
     parts = sums.shape[1]
     _result_kernel[grid](
-        images, added, weight, bias, sums, parts, out, mean, variance,
+        images, added, *parameters, sums, parts, out, mean, variance,
         running_mean, running_variance, running_mean.stride(0), momentum, *counts, epsilon, **how,
         PARTS=int(triton.next_power_of_2(parts)), SHIFTED=not known,
         WITH_RESIDUAL=residual is not None, RELU=relu,
@@ -227,13 +240,12 @@ def backward(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of images, weight, bias and residual."""
     gradient, images, out = (channels_last(tensor) for tensor in (gradient, images, out))
-    weight, bias, *statistics = (tensor.contiguous() for tensor in (weight, bias, mean, variance))
     grid, counts, how = _launch(images, samples)
     to_images = torch.empty_like(images)
     to_residual = torch.empty_like(images) if with_residual else to_images  # not written
     to_weight, to_bias = weight.new_empty((2, *weight.shape))
     sums = weight.new_empty((len(weight), _PARTS, 2, weight.shape[1]))
-    layer = weight, bias, *statistics, sums
+    layer = *_parameters(weight, bias), mean.contiguous(), variance.contiguous(), sums
     _gradient_sums_kernel[grid](
         gradient, images, out, to_residual, *layer, *counts, epsilon, **how,
         WITH_RESIDUAL=with_residual, RELU=relu,

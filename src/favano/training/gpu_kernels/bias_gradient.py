@@ -10,7 +10,7 @@ from torch import Tensor
 from favano.training.gpu_kernels.blocks import channels_last
 from favano.training.gpu_kernels.normalisation import tile
 
-_PARTS = 16  # programs per lane, whose sums are added by PyTorch
+_PARTS = 64  # programs per lane, whose sums are added by PyTorch
 _NUMBERS = 4096  # that a program handles at once
 
 

@@ -96,6 +96,7 @@ def _normalisation(kernels) -> type[Function]:
             ctx.with_residual = residual is not None
             ctx.save_for_backward(images, weight, bias, *output)
             ctx.mark_non_differentiable(*output[1:])
+            ctx.set_materialize_grads(False)  # zeros for statistics
 
         @staticmethod
         def backward(ctx, gradient, _mean, _variance):
@@ -126,6 +127,7 @@ class MaxPooling(Function):
         ctx.size = tuple(images.shape[-2:])
         ctx.save_for_backward(output[1])
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx, gradient, _origin):

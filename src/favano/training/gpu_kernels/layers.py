@@ -133,11 +133,10 @@ class LaneBatchNorm(nn.Module):
         """Normalise (B, C, H, W)."""
         numbers = images.numel() // images.shape[1]
         out: Tensor
-        if numbers == 1:  # no variance: see `favano.models.norm`
-            out = functional.batch_norm(
-                images, self.running_mean, self.running_var, self.weight, self.bias,
-                eps=self._epsilon,
-            )  # fmt: skip
+        if numbers == 1:  # no variance: see `favano.models.norm`; PyTorch's own refuses `vmap`
+            scale = self.weight / (self.running_var + self._epsilon).sqrt()
+            offset = self.bias - self.running_mean * scale
+            out = (images * scale[:, None, None] + offset[:, None, None]).to(images.dtype)
             out = out if residual is None else out + residual
             return functional.relu(out) if relu else out
         out, *_ = BatchNormalisation.apply(  # type: ignore[no-untyped-call]
