@@ -32,6 +32,7 @@ ALLOWED = {
     "types": set(),
     "errors": set(),
     "notices": set(),
+    "page_server": set(),
     "code_digest": {"notices"},
     "file_sizes": {"errors"},
     "notebook": {"types"},
@@ -80,7 +81,7 @@ ALLOWED = {
         "schedule", "theory", "methods", "data",
         "quantisation", "specification", "engine", "training", "notebook", "report",
     },
-    "report": {"types", "errors", "notebook", "records", "methods", "specification"},
+    "report": {"types", "errors", "page_server", "notebook", "records", "methods", "specification"},
     "results": {
         "errors", "user_classes", "records", "policies", "methods", "training", "specification",
         "report", "data", "models",
@@ -94,7 +95,8 @@ ALLOWED = {
     },
     "flower": {
         "preflight",
-        "types", "errors", "user_classes", "rng", "screening", "records", "timing", "policies",
+        "types", "errors", "page_server", "user_classes", "rng", "screening", "records", "timing",
+        "policies",
         "schedule", "theory", "methods",
         "data", "quantisation", "training", "metrics", "specification", "aggregation", "run",
         "planning", "transforms",

@@ -17,7 +17,7 @@ from tests.cli.test_cli import Program, favano
 
 __all__ = ["favano"]
 
-LINES, SHORT, COLUMNS = 118, 40, 100
+LINES, SHORT, COLUMNS = 119, 40, 100
 COMMANDS = [("run",), ("compare",), ("plan",), ("bench",), ("theory", "bound")]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 

@@ -70,7 +70,7 @@ def test_who_goes_away_before_he_is_answered_leaves_nothing_in_the_log(
     with status_page("127.0.0.1", 0, slow) as port:
         with socket.create_connection(("127.0.0.1", port)) as visitor:
             visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            visitor.sendall(b"GET /status.json HTTP/1.1\r\n\r\n")
+            visitor.sendall(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert asked.acquire(timeout=60)
         answering = [thread for thread in threading.enumerate() if "process_request" in thread.name]
         assert answering

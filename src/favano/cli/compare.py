@@ -13,6 +13,7 @@ from favano.cli.shell import default_folder, print_costs, print_json, say, scree
 from favano.cli.training import (
     CheckpointEvery,
     Force,
+    Live,
     OnCluster,
     Target,
     Track,
@@ -48,6 +49,7 @@ def compare_command(
     cluster: OnCluster = None,
     target: Target = None,
     track: Track = None,
+    live: Live = False,
 ) -> None:
     """Compare methods on the same fleets, splits, batches and initial models."""
     keys, methods = compared_keys(config, algorithms, flags)
@@ -66,6 +68,7 @@ def compare_command(
         cluster=cluster,
         target=target,
         track=track,
+        live=live,
     )
 
 
@@ -91,6 +94,7 @@ def compare(
     cluster: str | None = None,
     target: float | None = None,
     track: Sequence[str] | None = None,
+    live: bool = False,
 ) -> None:
     """Run what is not done yet, and write a folder per method and one page for all."""
     folders, page = [folder / folder_name(spec.name) for spec in specs], folder / PAGE
@@ -104,13 +108,15 @@ def compare(
             every=every,
             cluster=cluster,
             track=track,
+            live=live,
+            target=target,
         )
     except typer.Exit:  # interrupted or stopped: the page shows what there is
-        _write_page(collect(folders), page, target)
+        write_report(collect(folders), page, target)
         say(f"report of the results so far: {page}")
         raise
     results = collect(folders)
-    _write_page(results, page, target)
+    write_report(results, page, target)
     say_kept(folders)
     if json:
         print_json(json_document(specs, folders))
@@ -122,6 +128,7 @@ def compare(
     end(folders)
 
 
-def _write_page(results: Sequence[Result], page: Path, target: float | None) -> None:
+def write_report(results: Sequence[Result], page: Path, target: float | None) -> None:
+    """Write the page of these results, which may be partial."""
     partial = "" if all(result.ended for result in results) else ", partial"
     write_page(results, page, title=f"{title_of(results)}{partial}", target=target)

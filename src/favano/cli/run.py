@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from favano.cli.compare import write_report
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
-from favano.cli.shell import default_folder, print_costs, print_json, screen
+from favano.cli.shell import default_folder, print_costs, print_json, say, screen
 from favano.cli.training import (
     CheckpointEvery,
     Force,
+    Live,
     OnCluster,
     Target,
     Track,
@@ -15,6 +17,7 @@ from favano.cli.training import (
     say_kept,
     train,
 )
+from favano.records.folder import HISTORY, PAGE
 from favano.report import final_table
 from favano.results import read_result
 from favano.specification.presets import resolve
@@ -31,20 +34,28 @@ def run_command(
     cluster: OnCluster = None,
     target: Target = None,
     track: Track = None,
+    live: Live = False,
 ) -> None:
     """Run one method in simulated time, for one or more seeds."""
     spec = resolve(spec_with_data(config, flags, data_dir))
     folder = out or default_folder(spec.name, [spec])
-    train(
-        [spec],
-        [folder],
-        data_dir,
-        out=folder,
-        force=force,
-        every=checkpoint_every,
-        cluster=cluster,
-        track=track,
-    )
+    try:
+        train(
+            [spec],
+            [folder],
+            data_dir,
+            out=folder,
+            force=force,
+            every=checkpoint_every,
+            cluster=cluster,
+            track=track,
+            live=live,
+            target=target,
+        )
+    finally:
+        if live and (folder / HISTORY).exists():
+            write_report([read_result(folder)], folder / PAGE, target)
+            say(f"report: {folder / PAGE}")
     say_kept([folder])
     if json:
         print_json(json_document([spec], [folder]))

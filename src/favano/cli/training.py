@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from math import isfinite
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from favano.cli.live import beginning, live_page
 from favano.cli.progress import decoding
 from favano.cli.shell import (
     INTERRUPTED,
@@ -27,10 +29,11 @@ from favano.cli.shell import (
 from favano.errors import require
 from favano.planning.planned import check_plan
 from favano.records import RunRecord, worst
-from favano.records.folder import CHECKPOINTS, MODEL
+from favano.records.folder import CHECKPOINTS, MODEL, PAGE
 from favano.records.resumption import Resumption
 from favano.report.metric_words import amount
 from favano.results import (
+    Result,
     check_comparison,
     check_content,
     check_folder,
@@ -41,14 +44,12 @@ from favano.results import (
     write_result,
 )
 from favano.run.folder_lock import FolderLock
-from favano.run.listeners import listening
+from favano.run.listeners import Listener, check_here, listening
 from favano.run.progress import ProgressBar
 from favano.run.trackers import check_trackers, trackers
 from favano.specification.config import spec_keys
+from favano.specification.presets import resolve
 from favano.specification.spec import Spec
-
-if TYPE_CHECKING:
-    from favano.results import Result
 
 Force = Annotated[bool, typer.Option("--force", help="repeat runs, done or not, from the start")]
 
@@ -97,6 +98,7 @@ Track = Annotated[
         help="write to tensorboard:DIR, wandb:DIR or mlflow:DIR, too",
     ),
 ]
+Live = Annotated[bool, typer.Option("--live", help="show a page of the results so far")]
 RESUMED = ContextVar("RESUMED", default=False)  # whether `favano resume` calls the command
 
 
@@ -110,6 +112,8 @@ def train(
     every: float | None = None,
     cluster: str | None = None,
     track: Sequence[str] | None = None,
+    live: bool = False,
+    target: float | None = None,
 ) -> None:
     """Run what is not done yet, and write it; exit if a run did not reach its end.
 
@@ -122,8 +126,11 @@ def train(
         every: seconds between two checkpoints.
         cluster: where to run; None: on this machine.
         track: trackers that get the evaluations, too.
+        live: serve a page of the results so far.
+        target: the metric to reach, on that page.
     """
     tracked = check_trackers(track, cluster)
+    check_here("live", live, cluster)
     if out not in folders:
         check_comparison(out)
     for spec, folder in zip(specs, folders, strict=True):
@@ -140,11 +147,33 @@ def train(
     with FolderLock(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)
-        results = _results(missing, data_dir, every, cluster, tracked, force=force)
+        keep_to(specs[0].run.device)
+        if cluster in (None, "none"):
+            begin_cuda(specs[0].run.device)
+        earlier = {} if force else earlier_results(missing)
+        listeners = trackers(tracked, specs)
+        with ExitStack() as during:
+            if live:
+                shown = _shown(dict(zip(folders, specs, strict=True)), missing, earlier)
+                listeners += during.enter_context(live_page(shown, out / PAGE, target))
+            results = _results(missing, data_dir, every, cluster, listeners, earlier)
         if not force:
             for result, folder in zip(results, missing, strict=True):
                 check_content(folder, result.summary)
         _keep(results, list(missing), out)
+
+
+def _shown(
+    specs: Mapping[Path, Spec], missing: Mapping[Path, Spec], earlier: Mapping[int, Result]
+) -> list[Result]:
+    """The results of these folders, without the runs to come."""
+    before = {folder: earlier.get(number) for number, folder in enumerate(missing)}
+    return [
+        beginning(before[folder] or Result.of(resolve(spec)))
+        if folder in missing
+        else read_result(folder)
+        for folder, spec in specs.items()
+    ]
 
 
 def asked(out: Path) -> Resumption:
@@ -158,23 +187,18 @@ def _results(
     data_dir: Path | None,
     every: float | None,
     cluster: str | None,
-    tracked: Sequence[str],
-    *,
-    force: bool,
+    listeners: Sequence[Listener],
+    earlier: Mapping[int, Result],
 ) -> list[Result]:
     specs = list(missing.values())
-    keep_to(specs[0].run.device)
-    if cluster in (None, "none"):
-        begin_cuda(specs[0].run.device)
     from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
 
     checkpoints = Checkpoints([folder / CHECKPOINTS for folder in missing], every, say)
-    earlier = {} if force else earlier_results(missing)
     with place(cluster) as there:
         with decoding(specs[0].problem.dataset) as on_image:
             run_together = there.load(specs[0], data_dir, on_image)
-        with listening(trackers(tracked, specs)) as observer, ProgressBar(notes) as progress:
+        with listening(listeners) as observer, ProgressBar(notes) as progress:
             return run_together(
                 specs,
                 progress=progress,

@@ -28,7 +28,16 @@ from favano.report.shares import shares, staleness
 from favano.report.specifications import specifications
 from favano.report.wording import counted
 
-_SCRIPTS = ("marks.js", "chart.js", "curves.js", "clients.js", "served.js", "times.js", "page.js")
+_SCRIPTS = (
+    "marks.js",
+    "chart.js",
+    "curves.js",
+    "clients.js",
+    "served.js",
+    "times.js",
+    "live.js",
+    "page.js",
+)
 _ENERGY_AXIS = (
     '<label><input type="radio" name="axis" value="energy" autocomplete="off">'
     "<span>energy</span></label>\n"
@@ -51,8 +60,14 @@ def write_page(
         raise BadInput("out", path, f"cannot be written: {error.strerror}") from error
 
 
-def render(results: Sequence[ReportedResult], title: str, target: float | None = None) -> str:
-    """The page as text."""
+def render(
+    results: Sequence[ReportedResult],
+    title: str,
+    target: float | None = None,
+    *,
+    live: str | None = None,
+) -> str:
+    """The page as text; `live` says where the report will be of runs that still go on."""
     settings = by_setting(results)
     looks = methods(settings)
     everything = [result for setting in settings for result in setting.results]
@@ -90,7 +105,8 @@ def render(results: Sequence[ReportedResult], title: str, target: float | None =
         staleness=staleness(settings, looks),
         specifications=specifications(settings, looks),
         version=escape(__version__),
-        digests=_digests(everything),
+        digests=_digests(everything) if live is None else _live(live),
+        connect="" if live is None else "connect-src 'self'; ",
         measures=_choices(shown),
         payload=payload(settings, looks, shown),
     )
@@ -148,6 +164,14 @@ def _digests(results: Sequence[ReportedResult]) -> str:
     if lines:
         return f'<p class="partial" id="digests">{"<br>".join(lines)}</p>'
     return f'<p class="compared" id="digests">{escape(DIGESTS_AGREE)}</p>'
+
+
+def _live(where: str) -> str:
+    """A line on runs that go on; their digests are looked at when they have ended."""
+    return (
+        f'<p class="partial" id="live" data-report="{escape(where)}"><strong>Live:</strong> '
+        "the runs go on, and this page follows them.</p>"
+    )
 
 
 def _options(choices: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ class Open(Protocol):
 
     def __call__(
         self,
-        path: Path,
+        path: Path | str,
         width: int = WIDE,
         scheme: Scheme = "light",
         *,
@@ -65,7 +65,7 @@ def opened(browser: Browser) -> Iterator[Open]:
     contexts = []
 
     def open_page(
-        path: Path,
+        path: Path | str,
         width: int = WIDE,
         scheme: Scheme = "light",
         *,
@@ -84,7 +84,7 @@ def opened(browser: Browser) -> Iterator[Open]:
         result.page.on("console", lambda message: result.complaints.append(message.text))
         result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
         result.page.on("request", lambda request: result.requests.append(request.url))
-        result.page.goto(path.as_uri())
+        result.page.goto(path if isinstance(path, str) else path.as_uri())
         return result
 
     yield open_page

@@ -2,7 +2,8 @@
 "use strict";
 
 (() => {
-  const page = JSON.parse(document.getElementById("results").textContent);
+  const read = () => JSON.parse(document.getElementById("results").textContent);
+  let page = read();
   const figures = [...document.querySelectorAll("figure.chart")];
   const chosen = (name) => document.querySelector(`input[name=${name}]:checked`).value;
   const say = (text) => {
@@ -31,18 +32,21 @@
     figures.filter((figure) => figure.dataset.chart === "curves").forEach(draw);
   };
 
-  for (const input of document.querySelectorAll("input[name=axis], input[name=measure], #log, input[data-method]")) {
-    input.addEventListener("change", () => {
+  // What a live page replaces is looked up when it is used.
+  document.addEventListener("change", ({ target }) => {
+    if (target.matches("input[name=axis], input[name=measure], #log, input[data-method]")) {
       drawAllCurves();
       const scale = document.getElementById("log").checked ? ", logarithmic" : "";
       say(`The plot now shows ${page.measures[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
-    });
-  }
+    } else if (target.id === "reference") {
+      compare();
+      say(`Differences are now against ${target.value}.`);
+    }
+  });
 
-  const reference = document.getElementById("reference");
-  const tables = [...document.querySelectorAll("#final table[data-setting]")];
   const compare = () => {
-    for (const table of tables) {
+    const reference = document.getElementById("reference");
+    for (const table of document.querySelectorAll("#final table[data-setting]")) {
       const { differences, unit } = page.settings[table.dataset.setting];
       const words = differences[reference.value];
       const heading = table.querySelector("th[data-column=difference]");
@@ -54,11 +58,6 @@
       });
     }
   };
-  reference.addEventListener("change", () => {
-    compare();
-    say(`Differences are now against ${reference.value}.`);
-  });
-
   const place = document.getElementById("place");
   const choosePlace = () => {
     for (const block of document.querySelectorAll(".setting")) block.hidden = block.dataset.setting !== place.value;
@@ -108,4 +107,9 @@
     }
   });
   figures.forEach((figure) => watcher.observe(figure));
+  follow(() => {
+    page = read();
+    drawAllCurves();
+    if (document.getElementById("reference").value) compare();
+  });
 })();
