@@ -4,72 +4,56 @@
     favano run --algorithm examples/own_policy.py:Turns --dataset digits --horizon 500
     favano run --algorithm fedavg --policy examples/own_policy.py:LeastRecent --horizon 500
 
-The same class decides in a simulation and in a federation (`favano serve`): it is told what happens
-and says what to do, and cannot tell which clock calls it.
+A simulation and a federation (`favano serve`) tell it what happens and do what it says.
 """
 
-from __future__ import annotations
-
-import numpy as np
-
-from favano import (
-    Action,
-    ClientUpdates,
-    Dispatch,
-    Method,
-    ModelState,
-    Policy,
-    ReceivedUpdate,
-    option,
-)
+import favano
 
 
-class LeastRecent(Policy):
+class LeastRecent(favano.Policy):
     """Every `period`, the s clients that were asked longest ago; what has come by then is used."""
 
-    selected: int = option(5, "clients asked per tick", symbol="s")
-    period: float = option(7.0, "time between ticks")
+    selected: int = favano.option(5, "clients asked per tick", symbol="s")
+    period: float = favano.option(7.0, "time between ticks")
 
-    def start(self, seed: int) -> None:
+    def start(self, seed):
         self.tick = 1
-        self.waiting: list[int] = []  # clients without a job, those asked longest ago first
-        self.here: list[ReceivedUpdate] = []
+        self.waiting = []  # clients without a job, those asked longest ago first
+        self.here = []
 
-    def join(self, client: int, now: float) -> None:
+    def join(self, client, now):
         self.waiting.append(client)
 
-    def leave(self, client: int, now: float) -> None:
+    def leave(self, client, now):
         self.waiting = [other for other in self.waiting if other != client]
 
-    def receive(self, update: ReceivedUpdate, now: float) -> None:
+    def receive(self, update, now):
         self.here.append(update)
         self.waiting.append(update.client)
 
-    def wakes(self) -> float:
+    def wakes(self):
         return self.tick * self.period
 
-    def act(self, now: float) -> Action | None:
+    def act(self, now):
         if now < self.wakes():
             return None
         self.tick += 1
         use, self.here = self.here, []
         asked, self.waiting = self.waiting[: self.selected], self.waiting[self.selected :]
-        return Action(use=use or None, dispatch=[Dispatch(client) for client in asked])
+        return favano.Action(
+            use=use or None, dispatch=[favano.Dispatch(client) for client in asked]
+        )
 
 
-class Turns(Method[ModelState]):
+class Turns(favano.Method[favano.ModelState]):
     """The mean of what the clients have learnt, who take turns."""
 
     linear = True
+    period: float = favano.option(7.0, "time between ticks")
 
-    period: float = option(7.0, "time between ticks")
+    def policy(self):
+        steps, selected = self.context.local_steps, self.context.selected
+        return LeastRecent(selected=selected, period=self.period, local_steps=steps)
 
-    def policy(self) -> LeastRecent:
-        context = self.context
-        return LeastRecent(
-            selected=context.selected, period=self.period, local_steps=context.local_steps
-        )
-
-    def aggregate(self, state: ModelState, updates: ClientUpdates) -> ModelState:
-        clients = len(updates.client)
-        return ModelState(state.model + updates.weighted_delta(np.full(clients, 1 / clients)))
+    def aggregate(self, state, updates):
+        return favano.ModelState(state.model + (updates.end - updates.start).mean(0))

@@ -1,4 +1,7 @@
-"""Clients of very different size: each alike, or by samples; who trains, and the table of it."""
+"""Clients of very different size: each alike, or by samples; who trains, and the table of it.
+
+python examples/sample_weights.py
+"""
 
 import favano
 

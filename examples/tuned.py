@@ -1,4 +1,7 @@
-"""Tune two methods, then train the winner with early stopping and keep its best model."""
+"""Tune two methods, then train the winner with early stopping and keep its best model.
+
+python examples/tuned.py
+"""
 
 import favano
 

@@ -141,10 +141,15 @@ def test_inputs_are_of_one_type() -> None:
         favano.simulate("favano", problem, FLEET, **GIVEN)
 
 
-EXAMPLES = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_data.py"))
+FOLDER = Path(__file__).parents[2] / "examples"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(FOLDER)  # as `python examples/own_data_formats.py` has it
+    FILES = [runpy.run_path(str(FOLDER / f"own_data{part}.py")) for part in ("", "_formats")]
 
 
-@pytest.mark.parametrize("case", EXAMPLES["CASES"], ids=lambda case: case.__name__)
+@pytest.mark.parametrize(
+    "case", [case for file in FILES for case in file["CASES"]], ids=lambda case: case.__name__
+)
 def test_examples(case: Callable[[], favano.Problem]) -> None:
     """Each learns something, on as many clients as the data have."""
     keys: Keys = {"selected": 2, "learning_rate": 0.2, "horizon": 200.0, "local_steps": 10}
