@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -10,11 +10,11 @@ import pytest
 from torch import nn
 
 from favano.aggregation import Aggregator
-from favano.engine import WaveEngine, plan_run
+from favano.engine import PlainLoop, ServerVersion, WaveEngine, plan_run
 from favano.methods import State, our_methods
 from favano.training import LoopTrainer, Work, one_thread
 from favano.types import Ints, Stack
-from tests.engine.networks import Problem, Seen, same, seen_of
+from tests.engine.networks import Problem, Seen, same, seen, seen_of
 
 OTHERS = ("scaffold", "asofed")  # clients keep more than a model
 LINEAR = [name for name, method in our_methods().items() if method.linear and name not in OTHERS]
@@ -79,3 +79,33 @@ def test_programs_equal_the_plain_loop(name: str) -> None:
         by_run = seen_of(waves(problems, runs).events(), len(problems))
     for moments, case in zip(by_run, problems, strict=True):
         reported(moments, case.alone)
+
+
+def moments_of(case: Problem, run: Aggregator[State]) -> Iterator[ServerVersion]:
+    for step in waves([case], [run]).events():
+        assert isinstance(step.event, ServerVersion)
+        yield step.event
+
+
+@pytest.mark.parametrize("name", ["favano", "quafl", "fedbuff", "asyncsgd"])
+def test_programs_and_the_loop_go_on_from_each_other_s_snapshots(name: str) -> None:
+    """From moments in the middle, and from the last two; what is remembered is equal to the bit."""
+    case = problem(name, 3)
+    with one_thread():
+        run, looped = case.aggregator(), case.aggregator()
+        ours = {event.version: event.snapshot() for event in moments_of(case, run)}
+        loops = {e.version: e.snapshot() for e in PlainLoop(looped, case.trainer).events()}
+        versions = sorted(ours)
+        assert versions[-2:] == [case.schedule.updates - 2, case.schedule.updates - 1]
+        for version in (versions[0], versions[len(versions) // 2], versions[-2]):
+            assert ours[version].memory.beginning == loops[version].memory.beginning
+            for snapshot, in_waves in ((loops[version], True), (ours[version], False),
+                                       (ours[version], True)):  # fmt: skip
+                again = case.aggregator()
+                again.restore(snapshot)
+                events = (
+                    moments_of(case, again) if in_waves else PlainLoop(again, case.trainer).events()
+                )
+                moments = [seen(event) for event in events]
+                assert moments[0].version == version
+                reported(moments, [m._replace(refused=[]) for m in case.alone[version + 1 :]])

@@ -72,6 +72,8 @@ class RunProgram:
 
     def model(self, version: int) -> int:
         """The number of a version among the models."""
+        if version < self.first:
+            return self.clients.server
         return self.given + version - self.first
 
 
@@ -243,8 +245,9 @@ class HeldModels:
         self._plan, self._first, self._starts, self._own = plan, first, starts, own
         nobody = np.zeros(plan.clients, np.int64)
         self._held_before = Held(nobody, nobody - 1, nobody > 0, nobody)
+        self.server = 0  # the number of the server model before the program
         if point is not None:
-            self._held_before = point.snapshot.held
+            self._held_before, self.server = point.snapshot.held, point.snapshot.server
         self._given, self._given_own = self._held_before.place, self._held_before.own
         begun = np.isfinite(plan.begin) & (plan.start_version >= first)
         if point is None:
@@ -275,7 +278,8 @@ class HeldModels:
         seen = []
         for version, parts in held.items():
             alive = np.unique(np.concatenate([models for models, _ in parts]))
-            seen.append(Seen(version, given + version - first, parts[1:], alive))
+            server = given + version - first if version >= first else self.server
+            seen.append(Seen(version, server, parts[1:], alive))
         # Start models of jobs that are not used yet, up to the last report before they are.
         jobs = np.flatnonzero(plan.used_by >= first)
         place = np.searchsorted(versions, plan.used_by[jobs]) - 1
