@@ -145,6 +145,8 @@ def seen_of(steps: Iterable[RunEvent], runs: int) -> list[list[Seen]]:
     """All moments of each run; none of them may fail."""
     by_run: list[list[Seen]] = [[] for _ in range(runs)]
     for step in steps:
+        if step.event is None:
+            continue
         assert not isinstance(step.event, NonFiniteUpdate)
         by_run[step.run].append(seen(step.event))
     return by_run

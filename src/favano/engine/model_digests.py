@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from concurrent.futures import Future
 from threading import Thread
 from typing import NamedTuple
 
@@ -23,8 +24,7 @@ class _Hashing(NamedTuple):
     """
 
     model: Vector
-    thread: Thread
-    found: list[str]
+    digest: Future[str]
 
 
 class ModelDigests:
@@ -36,16 +36,19 @@ class ModelDigests:
         # The models after those, on their way from a GPU to the host; the events say when they are.
         self._copies: deque[tuple[Vector, torch.cuda.Event]] = deque()
 
-    def add(self, model: Vector) -> None:
-        """Note a model, which must not be changed afterwards."""
-        if model.is_cuda:
+    def add(self, model: Vector, digest: Future[str] | None = None) -> None:
+        """Note a model, which must not be changed afterwards; somebody may make its digest."""
+        if digest is not None:
+            self._finish_copies()
+            self._hashing.append(_Hashing(model, digest))
+        elif model.is_cuda:
             self._copies.append(_copied(model))
         else:
             self._begin(model)
         while self._copies and self._copies[0][1].query():  # type: ignore[no-untyped-call]
             self._begin(self._copies.popleft()[0])
-        while self._hashing and not self._hashing[0].thread.is_alive():
-            self._digests += self._hashing.popleft().found
+        while self._hashing and self._hashing[0].digest.done():
+            self._digests.append(self._hashing.popleft().digest.result())
 
     def restore(self, digests: list[str]) -> None:
         """Take over digests from a checkpoint."""
@@ -53,13 +56,15 @@ class ModelDigests:
 
     def all(self) -> list[str]:
         """The digests of all models so far; waits for them."""
+        self._finish_copies()
+        while self._hashing:
+            self._digests.append(self._hashing.popleft().digest.result())
+        return self._digests
+
+    def _finish_copies(self) -> None:
         while self._copies:
             self._copies[0][1].synchronize()
             self._begin(self._copies.popleft()[0])
-        while self._hashing:
-            self._hashing[0].thread.join()
-            self._digests += self._hashing.popleft().found
-        return self._digests
 
     def drop_after(self, count: int) -> None:
         """Keep the digests of so many models."""
@@ -67,13 +72,12 @@ class ModelDigests:
 
     def _begin(self, model: Vector) -> None:
         """Digest a model on the host; a large one in a thread, since SHA-256 needs no Python."""
+        digest: Future[str] = Future()
+        self._hashing.append(_Hashing(model, digest))
         if model.nbytes < _LARGE:
-            self._digests.append(model_digest(model))
-            return
-        digests: list[str] = []
-        thread = Thread(target=lambda: digests.append(model_digest(model)), daemon=True)
-        thread.start()
-        self._hashing.append(_Hashing(model, thread, digests))
+            digest.set_result(model_digest(model))
+        else:
+            Thread(target=lambda: digest.set_result(model_digest(model)), daemon=True).start()
 
 
 def model_digest(model: Tensor) -> str:

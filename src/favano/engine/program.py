@@ -48,7 +48,8 @@ class Seen(NamedTuple):
 
     version: int
     server: int  # number of the server model
-    held: list[tuple[Ints, Ints]]  # models that clients hold at each evaluation, and how many do
+    # Models that clients hold at its evaluations, and how many do; one for all if they are alike.
+    held: list[tuple[Ints, Ints]]
     alive: Ints  # models that clients hold when it is made, or at an evaluation
 
 
@@ -266,20 +267,20 @@ class HeldModels:
         plan, first, made = self._plan, self._first, np.append(0.0, self._plan.time)
         due, last = plan.versions_at(times), plan.updates - 1
         versions = np.unique([*due, first - 1, max(last - 1, first - 1), last])
-        # Each version when it is made, and then its evaluations.
-        of = np.append(versions, due)
-        when = np.append(made[versions + 1], times)
-        order = np.lexsort((np.arange(len(of)), of))
-        held: dict[int, list[tuple[Ints, Ints]]] = {version: [] for version in versions.tolist()}
-        for version, models in zip(
-            of[order].tolist(), self._held(when[order], of[order]), strict=True
-        ):
-            held[version].append(np.unique(models, return_counts=True))
-        seen = []
-        for version, parts in held.items():
-            alive = np.unique(np.concatenate([models for models, _ in parts]))
+        # Each version when it is made; if jobs begin later, also at each of its evaluations.
+        of, when, jobs = versions, made[versions + 1], self._begun
+        if late := bool((plan.begin[jobs] > latest(made[plan.start_version[jobs] + 1])).any()):
+            order = np.argsort(np.append(of, due), kind="stable")
+            of, when = np.append(of, due)[order], np.append(when, times)[order]
+        parts: dict[int, list[tuple[Ints, Ints]]] = {version: [] for version in versions.tolist()}
+        for version, held in zip(of.tolist(), self._held(when, of), strict=True):
+            parts[version].append(held)
+        seen, evaluated = [], set(due.tolist())
+        for version, (at_once, *others) in parts.items():
             server = given + version - first if version >= first else self.server
-            seen.append(Seen(version, server, parts[1:], alive))
+            alive = np.unique(np.concatenate([at_once[0], *(models for models, _ in others)]))
+            measured = others if late else [at_once] * (version in evaluated)
+            seen.append(Seen(version, server, measured, alive))
         # Start models of jobs that are not used yet, up to the last report before they are.
         jobs = np.flatnonzero(plan.used_by >= first)
         place = np.searchsorted(versions, plan.used_by[jobs]) - 1
@@ -330,8 +331,8 @@ class HeldModels:
         jobs = np.flatnonzero((plan.start_version <= version) & (plan.used_by > version))
         return jobs, self._starts[jobs]
 
-    def _held(self, times: Floats, versions: Ints) -> Iterator[Ints]:
-        """(n,) the model of each client at each of these times, once these versions are made."""
+    def _held(self, times: Floats, versions: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """What clients hold at each of these times, once these versions are made, and how many."""
         plan, clients, jobs = self._plan, self._plan.clients, self._begun
         when = np.searchsorted(latest(times), plan.begin[jobs])
         used = np.arange(int(plan.offsets[self._first]), plan.jobs)
@@ -348,7 +349,17 @@ class HeldModels:
                 own = _latest_numbers(before_own, begin, end, use, plan.client[used])
                 held, before_own = np.where(own >= 0, self._own + own, held), own[-1]
             before = rank[-1]
-            yield from held
+            yield from _counted(held)
+
+
+def _counted(held: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The different numbers in each row, in order, and how often each is there."""
+    ordered = np.sort(held, axis=1)
+    new = np.ones(held.shape, np.bool_)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    place, ends = np.flatnonzero(new), np.cumsum(new.sum(axis=1))[:-1]
+    counts = np.diff(np.append(place, held.size))
+    return zip(np.split(ordered.ravel()[place], ends), np.split(counts, ends), strict=True)
 
 
 def _latest_numbers(before: Ints, begin: int, end: int, when: Ints, client: Ints) -> Ints:

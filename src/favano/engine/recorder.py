@@ -159,11 +159,11 @@ class Recorder(Generic[S]):
     def observe(self, event: ServerVersion) -> None:
         """Evaluate this version if it is due, without waiting for a GPU."""
         self._refused += len(event.refused)
-        for numbers, server, mean in self._measure(event):
+        for numbers, server, mean, digest in self._measure(event):
             wrapped = 0 if self.run.link is None else self.run.link.wrapped
             self.last = Observation(server, mean, self._refused, wrapped)
             self._measured.append(numbers)
-            self._models.add(server)
+            self._models.add(server, digest)
 
     def _measure(self, event: ServerVersion) -> Iterator[Measurement]:
         """The measurement at each time before the next update."""

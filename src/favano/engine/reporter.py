@@ -27,10 +27,10 @@ _PERIOD = 0.5  # seconds after which a version is reported, though nothing is du
 
 
 class RunEvent(NamedTuple):
-    """A new server version of one of the runs, or the error that ended it."""
+    """A new server version of one of the runs, or the error that ended it, or neither."""
 
     run: int
-    event: ServerVersion | NonFiniteUpdate
+    event: ServerVersion | NonFiniteUpdate | None  # None: only local steps were made
     steps_done: StepsDone  # by all runs since the last event, also in jobs that are not finished
 
 

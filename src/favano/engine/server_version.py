@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from math import inf
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -40,6 +41,7 @@ class Measurement(NamedTuple):
     numbers: Tensor  # (m + 3,) loss, m metrics, variance and potential
     server: Vector  # a copy
     mean: Vector  # of all models
+    digest: Future[str] | None = None  # of the server model, if somebody makes it already
 
 
 class ServerVersion(NamedTuple):

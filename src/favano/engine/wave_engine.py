@@ -8,9 +8,10 @@ ended. A run whose models are not finite is left to the engine of lanes, which k
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from favano.aggregation.aggregator import NO_INDICES, Aggregator
 from favano.aggregation.snapshot import Snapshot, Waiting
+from favano.engine.model_digests import model_digest
 from favano.engine.products import WeightCache, unit_updates
 from favano.engine.program import RunProgram
 from favano.engine.reporter import RunEvent
@@ -26,7 +28,9 @@ from favano.engine.server_version import NOTHING, LiveModels, Measurement, Serve
 from favano.engine.spread import ModelSpread, padded, spread_of, spreads_in_parts
 from favano.engine.wave_table import Report, make_table
 from favano.methods import State
+from favano.schedule import Schedule
 from favano.training import (
+    EventClock,
     JobTrainer,
     StepsDone,
     Work,
@@ -44,7 +48,8 @@ class _Launched(NamedTuple):
 
     reports: list[Report]
     states: list[State]  # of the methods, at the versions that are reported
-    measured: list[Sequence[Measurement]]
+    measured: list[Measurement]  # of all these versions, one after the other
+    copies: Stack | None  # of the server models that they are of, on the host
     wrong: Tensor  # (R,) whether a model of a run was not finite
     steps: int
     arrived: torch.cuda.Event | None
@@ -75,7 +80,10 @@ class WaveEngine:
         self._table = make_table(self._programs, steps, orders, trainer.orders_at_once)
         self._caches = [WeightCache(run.method, with_buffers=False) for run in runs]
         self._states = [run.state for run in runs]
-        self._used = [np.cumsum([0, *run.schedule.steps[: run.schedule.jobs]]) for run in runs]
+        # Lists, since single entries are read.
+        self._offsets = [run.schedule.offsets.tolist() for run in runs]
+        self._rates = [run.rates for run in runs]
+        self._used = [_steps_used(run.schedule) for run in runs]
         self.failed = np.zeros(len(runs), np.bool_)  # runs with a model that is not finite
 
     @property
@@ -86,15 +94,16 @@ class WaveEngine:
     def events(self) -> Iterator[RunEvent]:
         """The reported versions of all runs, each run's in order, but for runs that failed."""
         self._load()
-        yield from self._report(self._launch(0))
-        before = None
-        for chunk in range(1, len(self._table.reports)):
-            launched = self._launch(chunk)
+        with ThreadPoolExecutor(1, "digests") as hashing:  # which needs no Python
+            yield from self._report(self._launch(0), hashing)
+            before = None
+            for chunk in range(1, len(self._table.reports)):
+                launched = self._launch(chunk)
+                if before is not None:
+                    yield from self._report(before, hashing)
+                before = launched
             if before is not None:
-                yield from self._report(before)
-            before = launched
-        if before is not None:
-            yield from self._report(before)
+                yield from self._report(before, hashing)
 
     def _load(self) -> None:
         """Copy everything that is known to the device."""
@@ -114,6 +123,8 @@ class WaveEngine:
             )
             for sums in (table.versions, table.own)
         )
+        stream = torch.cuda.current_stream(like.device) if like.is_cuda else None
+        self._clock = EventClock(stream)
         self._wrong = torch.zeros(len(self._runs), dtype=torch.int32, device=like.device)
         task, number, start, end = table.jobs
         by_run = np.argsort(task, kind="stable")
@@ -148,7 +159,7 @@ class WaveEngine:
         return _Launched(
             reports,
             [states[report.run, report.version] for report in reports],
-            self._measured(reports),
+            *self._measured(reports),
             self._wrong.to("cpu", non_blocking=True),
             steps,
             event_now() if self._rows.is_cuda else None,
@@ -161,10 +172,10 @@ class WaveEngine:
         weights = []
         pairs = zip(sums.run[begin:end].tolist(), sums.version[begin:end].tolist(), strict=True)
         for run, version in pairs:
-            aggregator = self._runs[run]
-            jobs, plan = aggregator.timeline.jobs(version), aggregator.schedule
-            stale = version - 1 - plan.start_version[jobs]
-            about = plan.client[jobs], plan.steps[jobs], stale, aggregator.rates[jobs], version
+            plan, rates = self._runs[run].schedule, self._rates[run]
+            some = slice(*self._offsets[run][version : version + 2])
+            stale = version - 1 - plan.start_version[some]
+            about = plan.client[some], plan.steps[some], stale, rates[some], version
             self._states[run], made = self._caches[run](self._states[run], unit_updates(*about))
             weights.append(made.server)
             if (run, version) in states:
@@ -175,42 +186,48 @@ class WaveEngine:
                 np.concatenate(weights), self._versions.weights
             ).to(self._rows.dtype)
 
-    def _measured(self, reports: Sequence[Report]) -> list[Sequence[Measurement]]:
-        """The evaluations of these versions."""
+    def _measured(self, reports: Sequence[Report]) -> tuple[list[Measurement], Stack | None]:
+        """The evaluations of these versions, and copies of the server models on the host."""
         held = [held for report in reports for held in report.held]
         if not held:
-            return [()] * len(reports)
+            return [], None
         rows = np.array([report.server for report in reports for _ in report.held])
         servers, size = self._taken(rows), self._rows.shape[1]
         distances, means = spreads_in_parts(self._taken, *padded(held), servers, size)
         numbers = torch.cat([self._score(servers), distances], dim=1)
-        made = iter(map(Measurement, numbers, servers, means))
-        return [tuple(next(made) for _ in report.held) for report in reports]
+        copies = servers.to("cpu", non_blocking=True) if servers.is_cuda else servers
+        return [*map(Measurement, numbers, servers, means)], copies
 
     def _taken(self, rows: Ints) -> Stack:
         """Models, (*rows.shape, size)."""
         return self._rows[to_device(rows, self._rows)]
 
-    def _report(self, chunk: _Launched) -> Iterator[RunEvent]:
+    def _report(self, chunk: _Launched, hashing: ThreadPoolExecutor) -> Iterator[RunEvent]:
         """The versions of a chunk, once it has ended."""
         if chunk.arrived is not None:
             chunk.arrived.synchronize()
         self.failed |= chunk.wrong.numpy() > 0
-        done = StepsDone(chunk.steps, perf_counter())
-        for report, state, measured in zip(*chunk[:3], strict=True):
+        done = StepsDone(chunk.steps, self._clock.time(chunk.arrived))
+        measured, copies = iter(chunk.measured), iter(() if chunk.copies is None else chunk.copies)
+        for report, state in zip(chunk.reports, chunk.states, strict=True):
             run, version = report.run, report.version
-            aggregator = self._runs[run]
+            aggregator, here = self._runs[run], list(islice(measured, len(report.held)))
+            hosts = list(islice(copies, len(here)))
             if self.failed[run] or aggregator.stopped:
                 continue
-            before, aggregator.version, aggregator.state = aggregator.version, version, state
-            ends = aggregator.schedule.offsets[[max(before, -1) + 1, version + 1]]
-            steps = int(np.diff(self._used[run][ends])[0])
+            evaluated = [
+                each._replace(digest=hashing.submit(model_digest, host))
+                for each, host in zip(here, hosts, strict=True)
+            ]
+            steps = self._used[run][version + 1] - self._used[run][aggregator.version + 1]
+            aggregator.version, aggregator.state = version, state
             clients = _Clients(self._programs[run], self._table.row[run], version, self._rows)
-            server = self._rows[report.server]
-            snapshot = partial(self._snapshot, run, version)
-            event = version, server, NO_INDICES, clients, snapshot, steps, measured
+            server, snapshot = self._rows[report.server], partial(self._snapshot, run, version)
+            event = version, server, NO_INDICES, clients, snapshot, steps, evaluated
             yield RunEvent(run, ServerVersion(*event), done)
             done = done._replace(steps=0)
+        if done.steps:
+            yield RunEvent(0, None, done)
 
     def _snapshot(self, run: int, version: int) -> Snapshot:
         """A run at a version that was reported just now."""
@@ -252,6 +269,12 @@ class _Clients:
         _, shared = np.unique(held, return_inverse=True)
         rows = self.row[held].tolist()
         return spread_of(live, shared, lambda who: self.models[rows[who]], server, len(server))
+
+
+def _steps_used(plan: Schedule) -> list[int]:
+    """(V + 1,) local steps that were used before each server step."""
+    used = np.append(0, np.cumsum(plan.steps[: plan.jobs]))
+    return [int(steps) for steps in used[plan.offsets]]
 
 
 def _work(run: Aggregator[State], jobs: Ints) -> Work:

@@ -48,7 +48,7 @@ class Report(NamedTuple):
     run: int
     version: int
     server: int  # row
-    held: list[tuple[Ints, Ints]]  # rows that clients hold at each evaluation, and how many do
+    held: list[tuple[Ints, Ints]]  # rows that clients hold at its evaluations, and how many do
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,8 @@ def _train(
                 if run.began:
                     display.advance(run.label, made, run.time)
                     made = 0
+                if step.event is None:
+                    continue
                 run.record(step.event)
                 if keeper is not None:
                     keeper.offer(run, step.event)

@@ -1,6 +1,7 @@
 from .calling import IGNORED as IGNORED
 from .calling import Calling as Calling
 from .calling import Field as Field
+from .cuda_graphs import EventClock as EventClock
 from .cuda_graphs import GraphCache as GraphCache
 from .cuda_graphs import event_now as event_now
 from .cuda_graphs import new_stream as new_stream
