@@ -14,7 +14,6 @@ from favano.aggregation import Aggregator, NoSnapshot, Snapshot, pack, unpack
 from favano.aggregation.packing import named_kinds
 from favano.aggregation.snapshot import KINDS, RunMemory
 from favano.engine import Engine, PlainLoop, RunEvent, Scoring, ServerVersion
-from favano.errors import NonFiniteUpdate
 from favano.methods import State, our_methods
 from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
