@@ -381,14 +381,14 @@ def refuse_misspelt(kind: type[Options], base: type[Options], key: str) -> None:
     Options, and names that begin with an underscore, are the author's own.
     """
     known = [name for name in dir(base) if not name.startswith("_")]
-    for name in vars(kind).keys() - {*known, *options_of(kind)}:
+    public = {name for name in vars(kind) if not name.startswith("_")}
+    for name in public - {*known, *options_of(kind)}:
         close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
-        own = name.startswith("_") or not close
         rule = (
             f"{name} is nothing that favano.{base.__name__} knows; did you mean {''.join(close)}?"
         )
         helper = "a helper of your own begins with an underscore"
-        require(own, key, kind.__name__.lower(), f"{rule} ({helper})")
+        require(not close, key, kind.__name__.lower(), f"{rule} ({helper})")
 
 
 @cache

@@ -35,7 +35,7 @@ def program() -> None:
 def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
-        from favano.cli.app import app
+        from favano.cli.commands import make_app
         from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, require
         from favano.notices import to_standard_error
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def main() -> None:
             empty = not word or (word.startswith("--") and word.endswith("="))
             require(not empty, flag.lstrip("-"), "", "is empty; is a shell variable not set?")
         try:
-            app()
+            make_app(sys.argv[1:])()
         finally:
             sys.stdout.flush()  # if it cannot be written, this is said below
     except BadInput as error:

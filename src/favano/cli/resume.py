@@ -26,7 +26,6 @@ _TRACK, _CLUSTER, _SAFE = "--track", "--cluster", ("", "auto", "none")
 
 
 def resume_command(
-    context: typer.Context,
     folder: Folder,
     cluster: OnCluster = None,
     trust: Trust = None,
@@ -50,6 +49,8 @@ def resume_command(
         read_statements(folder, execute=False)  # missing or damaged files are refused
         say(f"already done: {folder}")
         return
+    from favano.cli.commands import make_app
+
     link = next(_links(path), None)
     rule = f"holds a link, {link}, by which another folder would be written; give its command again"
     require(link is None, "folder", folder, rule)
@@ -67,7 +68,7 @@ def resume_command(
         there += [] if cluster is None else [_CLUSTER, cluster]
         before = RESUMED.set(True)
         try:
-            context.find_root().command([*asked.command, *there])
+            make_app(asked.command)([*asked.command, *there])
         finally:
             RESUMED.reset(before)
 
