@@ -1,4 +1,4 @@
-"""The tables of `docs/how-to/federation.md`, from `benchmarks/results/`."""
+"""The tables of `docs/how-to/running-a-federation.md`, from `benchmarks/results/`."""
 
 from __future__ import annotations
 

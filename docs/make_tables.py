@@ -41,7 +41,7 @@ DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = (
     ROOT / "README.md", DOCS / "explanation" / "theory.md",
-    DOCS / "how-to" / "federation.md", DOCS / "how-to" / "large-runs.md",
+    DOCS / "how-to" / "running-a-federation.md", DOCS / "how-to" / "large-runs.md",
     REFERENCE / "fleets-study.md", REFERENCE / "performance.md", REFERENCE / "reproduction.md",
 )  # fmt: skip
 TABLE_2 = EXPERIMENTS["table-2"]

@@ -233,7 +233,8 @@ def test_what_a_federation_knows_after_a_hundred_contacts() -> None:
     """Hoeffding: K sqrt(log(2 / 0.05) / (2 * 100))."""
     bound = 20 * sqrt(log(2 / 0.05) / 200)
     said(
-        "docs/how-to/federation.md", f"with K = 20, E[min(E, K)] is known to ±{bound:.1f} after 100"
+        "docs/how-to/running-a-federation.md",
+        f"with K = 20, E[min(E, K)] is known to ±{bound:.1f} after 100",
     )
 
 
