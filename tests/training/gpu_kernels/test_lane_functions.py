@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from favano.training import product_precision
 from favano.training.dropout import KeyedDropout
+from favano.types import Precision
 
 pytestmark = [] if os.environ.get("TRITON_INTERPRET") == "1" else [pytest.mark.gpu]
 
@@ -33,7 +34,12 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 
 def gradients(
-    function: Function, given: list[Tensor], shared: list[Tensor | None], ours: bool, p: float
+    function: Function,
+    given: list[Tensor],
+    shared: list[Tensor | None],
+    ours: bool,
+    p: float,
+    precision: Precision = "tf32",
 ) -> list[Tensor]:
     """The function and its gradients, with kernels, or in float64 without."""
     from favano.training.gpu_kernels import LaneFunctions
@@ -54,7 +60,7 @@ def gradients(
             with LaneFunctions(dropout if p else None):
                 return function(*tensors, *shared)
 
-    with product_precision("tf32"), sdpa_kernel(SDPBackend.MATH):
+    with product_precision(precision), sdpa_kernel(SDPBackend.MATH):
         out = vmap(call, randomness="different")(keys, *free)
         rising = (torch.arange(out.numel(), device=DEVICE) % 7 - 3).view_as(out).to(out.dtype)
         return [out.detach(), *torch.autograd.grad(out, free, rising)]
@@ -66,8 +72,11 @@ def check(
     *shared: Tensor | None,
     tolerance: float = 2e-6,
     p: float = 0.0,
+    precision: Precision = "tf32",
 ) -> None:
-    ours, wanted = (gradients(function, given, [*shared], kind, p) for kind in (True, False))
+    ours, wanted = (
+        gradients(function, given, [*shared], kind, p, precision) for kind in (True, False)
+    )
     for number, (actual, value) in enumerate(zip(ours, wanted, strict=True)):
         scale = float(value.abs().max()) + 1e-6
         error = float((actual.double() - value).abs().max())
@@ -176,10 +185,10 @@ def test_attention(
     given = [
         draw(lanes, batch, length, heads, size, seed=seed).transpose(2, 3) for seed in (1, 2, 3)
     ]
-    mask = mask_of(kind, batch, length)
+    mask, exact = mask_of(kind, batch, length), length <= 32  # longer ones on tensor cores alone
     check(
         partial(attention, kind == "causal", p), given, mask,
-        tolerance=3e-3 if torch.cuda.is_available() else 1e-5, p=p,
+        tolerance=1e-5 if exact else 5e-3, p=p, precision="float32" if exact else "tf32",
     )  # fmt: skip
     assert calls == ["Attention"]
 
@@ -252,7 +261,7 @@ def test_encoder_layers(
     wanted = network_gradients(layer.double(), images, False, **others)
     for name, value in wanted.items():
         error = float((ours[name].double() - value).norm())
-        limit = 2e-2 if torch.cuda.is_available() else 1e-5  # TF32
+        limit = 5e-2 if torch.cuda.is_available() else 1e-5  # TF32
         assert error <= limit * float(value.norm()) + 1e-6, (name, error)
 
 
@@ -262,9 +271,13 @@ def test_functions_without_kernels_are_pytorchs(monkeypatch: pytest.MonkeyPatch)
     calls = calls_of(monkeypatch, *names)
     plain = partial(attention, False, 0.0)
     wide = [draw(2, 3, 2, 9, 72, seed=seed) for seed in range(3)]
-    check(plain, wide)
+    check(plain, wide, tolerance=3e-3)
+    long = [draw(2, 1, 1, 40, 8, seed=seed) for seed in range(3)]
+    check(plain, long, tolerance=1e-5, precision="float32")
     check(plain, [draw(2, 1, 1, 130, 8, seed=seed) for seed in range(3)], tolerance=3e-3)
-    check(functional.linear, [draw(2, 5, 7, 16), draw(2, 8, 16)])  # few rows
+    rows = [draw(2, 5, 70, 16), draw(2, 8, 16)]
+    check(functional.linear, rows, precision="float32")
+    check(functional.linear, [rows[0][:, :, :7], rows[1]])  # few rows
     check(functional.linear, [draw(2, 300, 16), draw(2, 8, 16)])  # not a sequence
     check(functional.linear, [draw(2, 5, 70, 16)], draw(8, 16))  # shared weights
     check(lambda images: functional.layer_norm(images, (5, 6)), [draw(2, 9, 5, 6)], tolerance=2e-5)

@@ -18,8 +18,8 @@ from torch import Tensor
 from favano.training.gpu_kernels.blocks import products_of, tile, triton_precision
 from favano.training.gpu_kernels.quantisers import uniform_noise
 
-LONGEST = 128  # keys
-WIDEST = 64  # numbers of a head
+_LONGEST, _WIDEST = 128, 64  # keys, and numbers of a head
+_SMALL = 32  # most of both without tensor cores: there are not enough registers
 _SCORES = 4096  # that a program has at once
 _SCORES_OF_WARP = 1024
 
@@ -38,6 +38,13 @@ class Pattern(NamedTuple):
     drop: float = 0.0  # the probability of dropout
     step_keys: Tensor | None = None  # for dropout, (L,)
     draw: int = 0  # the place of its draws within the step
+
+
+def fits(query: Tensor, keys: int, size: int) -> bool:
+    """Whether the kernels are made for so many keys and numbers of a head."""
+    if products_of(query) == "float32":
+        return max(keys, size) <= _SMALL
+    return keys <= _LONGEST and size <= _WIDEST
 
 
 @triton.jit

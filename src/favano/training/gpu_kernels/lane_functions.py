@@ -7,6 +7,7 @@ tensors. Otherwise PyTorch's own functions are called, under `vmap`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from torch._C._functorch import is_batchedtensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from favano.notices import notice
 from favano.training.dropout import MANY_HEADS, KeyedDropout
-from favano.training.gpu_kernels.attention import LONGEST, WIDEST
+from favano.training.gpu_kernels.attention import fits as fits_attention
 from favano.training.gpu_kernels.blocks import products_of
 from favano.training.gpu_kernels.layer_normalisation import WIDEST as WIDEST_ROW
 from favano.training.gpu_kernels.sequence_functions import (
@@ -58,6 +60,12 @@ class LaneFunctions(TorchFunctionMode):
     def draws(self, p: float) -> tuple[Tensor | None, int]:
         """Key and place of the next draws, if there are any."""
         return (None, 0) if self.dropout is None or not p else self.dropout.next_draws()
+
+
+@cache
+def _say_slow(what: str) -> None:
+    """Once."""
+    notice(f"{what} has no kernel for lanes, so steps take longer")
 
 
 def _alike(*tensors: Tensor | None) -> bool:
@@ -106,10 +114,12 @@ def _layer_norm(
         and all(part is None or part.shape == input.shape[-1:] for part in (weight, bias))
         and _alike(input)
     )
-    out: Tensor = (
-        LayerNormalisation.apply(input, weight, bias, eps)  # type: ignore[no-untyped-call]
-        if fits
-        else functional.layer_norm(input, normalized_shape, weight, bias, eps)
+    if not fits:
+        if is_batchedtensor(input):
+            _say_slow(f"layer normalisation of {tuple(normalized_shape)} numbers, {input.dtype}")
+        return functional.layer_norm(input, normalized_shape, weight, bias, eps)
+    out: Tensor = LayerNormalisation.apply(  # type: ignore[no-untyped-call]
+        input, weight, bias, eps
     )
     return out
 
@@ -129,15 +139,11 @@ def _dropout(
     return out
 
 
-def _fits_attention(mode: LaneFunctions, query: Tensor, keys: int, size: int, drop: float) -> bool:
-    return (
-        is_batchedtensor(query)
-        and query.numel() > 0
-        and 0 < keys <= LONGEST
-        and size <= WIDEST
-        and 0 <= drop <= 1
-        and (not drop or mode.dropout is not None)
-    )
+def _can_attend(mode: LaneFunctions, query: Tensor, keys: int, size: int, drop: float) -> bool:
+    """Whether there is a kernel for heads of this size, and a key for what is dropped."""
+    there = is_batchedtensor(query) and query.numel() > 0 and keys > 0
+    drawn = 0 <= drop <= 1 and (not drop or mode.dropout is not None)
+    return there and drawn and fits_attention(query, keys, size)
 
 
 def _attention(
@@ -161,9 +167,12 @@ def _attention(
         and size == key.shape[-1]
         and _alike(query, key, value)
         and not (is_causal and attn_mask is not None)
-        and _fits_attention(mode, query, key.shape[-2], size, dropout_p)
+        and _can_attend(mode, query, key.shape[-2], size, dropout_p)
     )
     if not fits:
+        if is_batchedtensor(query):
+            shape = f"of {query.shape[-2]} queries to {key.shape[-2]} keys, heads of {size}"
+            _say_slow(f"attention {shape}, {query.dtype},")
         given = attn_mask, dropout_p, is_causal
         return functional.scaled_dot_product_attention(
             query, key, value, *given, scale=scale, enable_gqa=enable_gqa
@@ -217,9 +226,11 @@ def _many_heads(
         and others.get("static_v") is None
         and not (others.get("is_causal") and attn_mask is None)
         and _alike(query, in_proj_weight)
-        and _fits_attention(mode, query, len(query), width // num_heads, drop)
+        and _can_attend(mode, query, len(query), width // num_heads, drop)
     )
     if not fits or in_proj_weight is None:
+        if need_weights and is_batchedtensor(query):
+            _say_slow("attention with need_weights=True")
         with mode:  # whose functions are called in turn
             whole: tuple[Tensor, Tensor | None] = MANY_HEADS(
                 *(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 WIDEST = 4096  # numbers of a row
 _NUMBERS = 2048  # that a program handles at once
-_BLOCKS = 16  # of rows, that a program of the gradient adds up
+_BLOCKS = 4  # of rows, that a program of the gradient adds up
 
 
 @triton.jit
