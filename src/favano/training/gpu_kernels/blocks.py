@@ -99,8 +99,3 @@ def tile(numbers: int, most: int | None = None) -> int:
     """The next power of two that fits a tensor core, or the largest that is wanted."""
     power = max(16, int(triton.next_power_of_2(numbers)))
     return power if most is None else min(most, power)
-
-
-def channels_last(images: Tensor) -> Tensor:
-    """(L, B, C, H, W) as contiguous (L, B, H, W, C); copied only if necessary."""
-    return images.movedim(2, -1).contiguous()

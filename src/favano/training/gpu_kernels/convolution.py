@@ -20,12 +20,12 @@ from torch import Tensor
 
 from favano.training.gpu_kernels.batch_normalisation import real_pixels
 from favano.training.gpu_kernels.blocks import (
-    channels_last,
     gather_blocks,
     products_of,
     row_blocks,
     triton_precision,
 )
+from favano.training.gpu_kernels.channels_last import channels_last
 from favano.training.gpu_kernels.taps import make_taps
 
 

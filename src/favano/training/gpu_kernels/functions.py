@@ -19,6 +19,7 @@ from favano.training.gpu_kernels import (
     weights_gradient,
 )
 from favano.training.gpu_kernels.bias_gradient import bias_gradient
+from favano.training.gpu_kernels.channels_last import channels_last
 
 
 def for_all_lanes(function: type[Function]) -> type[Function]:
@@ -75,6 +76,23 @@ class Convolution(Function):
         if ctx.needs_input_grad[2]:
             to_bias = bias_gradient(gradient)
         return to_images, to_weights, to_bias, None, None, None, None
+
+
+@for_all_lanes
+class AlignedChannels(Function):
+    """Images (L, B, C, H, W) with zeros up to a multiple of channels, which are last in memory."""
+
+    @staticmethod
+    def forward(images, multiple: int):
+        return channels_last(images, multiple).movedim(-1, 2)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        ctx.channels = inputs[0].shape[2]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient[:, :, : ctx.channels], None
 
 
 def _normalisation(kernels) -> type[Function]:

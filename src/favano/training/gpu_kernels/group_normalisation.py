@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from favano.training.gpu_kernels.blocks import channels_last
+from favano.training.gpu_kernels.channels_last import channels_last
 from favano.training.gpu_kernels.normalisation import (
     gradient_moments,
     images_gradient,

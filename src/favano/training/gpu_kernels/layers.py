@@ -12,6 +12,7 @@ from favano.models.norm import BatchNorm2d, GroupNorm, Normalisation
 from favano.models.resnet import FirstLayers, ResidualBlock
 from favano.quantisation import Quantised
 from favano.training.gpu_kernels.functions import (
+    AlignedChannels,
     BatchNormalisation,
     Convolution,
     GroupNormalisation,
@@ -65,12 +66,15 @@ class LaneConvolution(nn.Module):
         stride, padding, kernel = self._stride, self._padding, weight.shape[-1]
         high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in images.shape[-2:])
         folded, side = images, _side_of_squares(images, stride)
-        if side > 1 or images.shape[1] % _ALIGNED:
+        if side > 1:
             first = -padding % side  # row of taps that begins a square
             last = -(kernel + first) % side
             weight = _folded(functional.pad(weight, (first, last, first, last)), side)
             folded = _folded(images, side)
             stride, padding = stride // side, (padding + first) // side
+        elif rest := -images.shape[1] % _ALIGNED:
+            weight = functional.pad(weight, (0, 0, 0, 0, 0, rest))
+            folded = AlignedChannels.apply(images, _ALIGNED)  # type: ignore[no-untyped-call]
         out: Tensor
         out, passed, sums = Convolution.apply(  # type: ignore[no-untyped-call]
             folded, weight, bias, samples, (high, wide), stride, padding

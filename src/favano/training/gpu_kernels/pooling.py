@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from favano.training.gpu_kernels.blocks import channels_last
+from favano.training.gpu_kernels.channels_last import channels_last
 
 _NUMBERS = 2048  # numbers that a program handles
 

@@ -8,11 +8,11 @@ import triton.language as tl
 from torch import Tensor
 
 from favano.training.gpu_kernels.blocks import (
-    channels_last,
     products_of,
     triton_precision,
     weights_blocks,
 )
+from favano.training.gpu_kernels.channels_last import channels_last
 from favano.training.gpu_kernels.taps import sum_parts
 
 _MOST_ROWS = 4  # of taps that a program takes
