@@ -218,7 +218,7 @@ def network_gradients(
 ) -> dict[str, Tensor]:
     names = [name for name, _ in network.named_parameters()]
     weights = [
-        parameter.detach() + 0.1 * draw(len(images), *parameter.shape, seed=number)
+        (parameter.detach() + 0.1 * draw(len(images), *parameter.shape, seed=number)).to(images)
         for number, parameter in enumerate(network.parameters())
     ]
 
@@ -263,6 +263,19 @@ def test_encoder_layers(
         error = float((ours[name].double() - value).norm())
         limit = 5e-2 if torch.cuda.is_available() else 1e-5  # TF32
         assert error <= limit * float(value.norm()) + 1e-6, (name, error)
+
+
+def test_half_precision() -> None:
+    """Gradients are as close to the exact ones as rounding allows."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 48, 0.0, "gelu", batch_first=True).to(DEVICE)
+    images = draw(2, 41, 7, 32)
+    wanted = network_gradients(layer, images, False)
+    half = images.bfloat16()
+    ours = network_gradients(layer, half, True)
+    for name, value in wanted.items():
+        assert ours[name].dtype == torch.bfloat16
+        assert float((ours[name].double() - value).norm()) < 0.15 * float(value.norm()), name
 
 
 def test_functions_without_kernels_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
