@@ -72,7 +72,7 @@ class LaneConvolution(nn.Module):
             weight = _folded(functional.pad(weight, (first, last, first, last)), side)
             folded = _folded(images, side)
             stride, padding = stride // side, (padding + first) // side
-        elif rest := -images.shape[1] % _ALIGNED:
+        elif images.shape[1] > 1 and (rest := -images.shape[1] % _ALIGNED):
             weight = functional.pad(weight, (0, 0, 0, 0, 0, rest))
             folded = AlignedChannels.apply(images, _ALIGNED)  # type: ignore[no-untyped-call]
         out: Tensor
