@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 
@@ -10,9 +11,13 @@ import reference_parts
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from notebook_pages import NOTEBOOKS, notebook_page
 
 PART = re.compile(r"<!-- made when the site is built: (\w+) -->")
 OUTSIDE = re.compile(r"\]\((\.\./[^)\s#]+)\)")
+PARTS = reference_parts.PARTS | {
+    f"notebook_{name}": partial(notebook_page, name) for name in NOTEBOOKS
+}
 COPIES = "repository"  # the folder of the site for files outside of docs/
 
 
@@ -30,5 +35,5 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
             files.append(File.generated(config, address, abs_src_path=str(root / path)))
         return f"]({relpath(address, here)})"
 
-    markdown = PART.sub(lambda part: reference_parts.PARTS[part[1]](), markdown)
+    markdown = PART.sub(lambda part: PARTS[part[1]](), markdown)
     return OUTSIDE.sub(copied, markdown)

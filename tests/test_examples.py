@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import runpy
@@ -19,7 +20,7 @@ NEEDS = {"hugging_face_lora": ("peft", "transformers"), "loopback": ("flwr",),
          "own_data_formats": ("datasets",)}  # fmt: skip
 # What each prints; those without a line are classes, which the tests of methods and policies run.
 SAYS = {
-    "availability": r"fedavg +\d+ lost; .*\n.*\n\n[6-9]\d% correct",
+    "availability": r"fedavg +\d+ lost; .*\n\n[6-9]\d% correct",
     "bit_budget": r"float32 +\d+% .* [23]\d Mbit\n8 bits +\d+% .* 2\d Mbit\n4 bits .* 2\d Mbit",
     "ffa_lora": r"FFA-LoRA +\d+%, 1,036 numbers",
     "hugging_face_lora": r"loss 3\.\d+ -> [12]\.\d+\n[\d,]+ of [\d,]+ numbers are trained",
@@ -56,6 +57,19 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert re.search(SAYS[name], result.stdout), result.stdout
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["comparison", "fleets"])
+def test_a_notebook_runs_and_shows_what_it_makes(name: str) -> None:
+    pytest.importorskip("nbclient")
+    pages = importlib.import_module("notebook_pages")
+    page = pages.notebook_page(name)
+    assert pages.NOTEBOOKS == ["comparison", "fleets"]
+    assert page.count('<div class="notebook">') == {"comparison": 2, "fleets": 3}[name]
+    assert page.count("data:image/png") == (name == "comparison")
+    assert page.count("```python") == (FOLDER / f"notebooks/{name}.py").read_text().count("# %%\n")
+    assert "Traceback" not in page
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def line_plot(lines: Sequence[PlotLine], along: str, measure: str) -> str:
         return _LEFT + wide * (x - left) / (right - left), bottom - tall * (y - low) / (high - low)
 
     names = [line.name for line, _ in drawn if line.name]
-    width = _WIDTH + (30 + 7 * max(map(len, names)) if names else 0)
+    width = _WIDTH + (30 + 7 * max(map(len, names)) if names else 12)
     height = max(_HEIGHT, 30 + _LINE * len(names))
     parts = [_SVG.format(width, height, escape(f"{measure} by {along}"))]
     for y in upward:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from favano.errors import require
@@ -44,7 +46,15 @@ def result_figure(results: Sequence[ReportedResult], metric: str | None, along: 
     with style.context(STYLE):
         figure = Figure(figsize=(5.4, 3.4), layout="constrained")
         _draw(figure, results, known[name], name, along)
+    # Notebooks show a figure that pyplot does not know only if it makes its own picture.
+    setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010
     return figure
+
+
+def _png(figure: Figure) -> bytes:
+    picture = BytesIO()
+    figure.savefig(picture, format="png", dpi=110)
+    return picture.getvalue()
 
 
 def _draw(
