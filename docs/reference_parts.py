@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import cleandoc, getsource
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import typer
 from click import Command, Group
 from click.testing import CliRunner
 
 from favano.cli.app import app
-from favano.methods import our_methods
-from favano.methods.card import card_document
+from favano.cli.flags import SpecCommand
+from favano.methods import AnyMethod, our_methods
+from favano.methods.card import card_document, needs
+from favano.options import Option, options_of
 from favano.policies import Policy
 from favano.records import BoundRow, Complexity, CurvePoint, Entry, Participation, Row, Summary
 from favano.records.summary import AuditRecord, ClientScores, CostRecord, RunRecord
+from favano.specification.spec import part_options
 
 ADR = Path(__file__).parent / "adr"
 FILES: dict[str, list[type]] = {
@@ -40,8 +42,7 @@ def commands() -> str:
     parts = []
     favano = typer.main.get_command(app)
     for words, command in _commands(favano, ["favano"]):
-        every = {flag for option in command.params for flag in option.opts}
-        flag = "--help-all" if "--help-all" in every else "--help"
+        flag = "--help-all" if isinstance(command, SpecCommand) else "--help"
         text = CliRunner().invoke(favano, [*words[1:], flag], prog_name="favano").output
         parts.append(f"## {' '.join(words)}\n\n```text\n{text.strip()}\n```")
     return "\n\n".join(parts)
@@ -54,27 +55,39 @@ def _commands(command: Command, words: list[str]) -> Iterator[tuple[list[str], C
             yield from _commands(inner, [*words, name])
 
 
+def keys() -> str:
+    """All keys of a specification, by the part that they belong to."""
+    parts: dict[str, list[Option[object]]] = {}
+    for part, option in part_options().values():
+        parts.setdefault(part, []).append(option)
+    return "\n\n".join(f"### {part}\n\n{_options('key', some)}" for part, some in parts.items())
+
+
 def methods() -> str:
     """The card of every method."""
-    return "\n\n".join(_card(card_document(kind)) for kind in our_methods().values())
+    return "\n\n".join(map(_card, our_methods().values()))
 
 
-def _card(card: Mapping[str, Any]) -> str:
-    options = [
-        [f"`{option['name']}`", _with_symbol(option), option["default_text"] or "none"]
-        for option in card["options"]
-    ]
-    parts = [f"## {card['title']} {{#{card['name']}}}", f"`{card['name']}`: {card['reference']}"]
-    parts += [card["text"], _table(["option", "what it sets", "default"], options)]
-    parts += ["\n".join(f"- {need}" for need in card["needs"])]
-    parts += [f"**Limitations:** {card['known_to_go_wrong']}"] if card["known_to_go_wrong"] else []
-    return "\n\n".join(part for part in parts if part)
+def _card(kind: type[AnyMethod]) -> str:
+    card = card_document(kind)
+    parts = [f"## {kind.title} {{#{kind.name}}}", card["reference"]]
+    parts += [f"`favano.{kind.__name__}`, `--algorithm {kind.name}`", card["text"]]
+    parts += [_options("option", options_of(kind).values())]
+    parts += ["\n".join(f"- {need}" for need in needs(kind))]
+    wrong = card["known_to_go_wrong"]
+    return "\n\n".join(
+        str(part) for part in [*parts, wrong and f"**Limitations:** {wrong}"] if part
+    )
 
 
-def _with_symbol(option: Mapping[str, Any]) -> str:
-    symbol = f", {option['symbol']}" if option["symbol"] else ""
-    choices = f" (`{option['values']}`)" if "|" in option["values"] else ""
-    return f"{option['text']}{symbol}{choices}"
+def _options(head: str, options: Iterable[Option[object]]) -> str:
+    rows = []
+    for option in options:
+        symbol = f", {option.symbol}" if option.symbol else ""
+        choices = f" (`{option.values}`)" if "|" in option.values else ""
+        default = option.shown_default or "none"
+        rows.append([f"`{option.name}`", f"{option.text}{symbol}{choices}", default])
+    return _table([head, "what it sets", "default"], rows)
 
 
 def files() -> str:
@@ -133,6 +146,6 @@ def _table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
 
 PACKAGES = ("flower", "policies", "theory", "timing")
 PARTS: dict[str, Callable[[], str]] = {
-    "commands": commands, "decisions": decisions, "files": files, "methods": methods,
+    "commands": commands, "decisions": decisions, "files": files, "keys": keys, "methods": methods,
     **{name: partial(names, f"favano.{name}") for name in PACKAGES},
 }  # fmt: skip

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from favano.types import Vector as Vector
 
 __version__ = "0.3.0"
+"""The version of the package."""
 
 _HOME = {
     "Action": "policies.policy",

@@ -15,8 +15,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Array: TypeAlias = npt.NDArray[np.generic]  # of any type
 
-Vector: TypeAlias = "Tensor"  # one model, (P,)
-Stack: TypeAlias = "Tensor"  # k models, (k, P)
+Vector: TypeAlias = "Tensor"
+"""One model as a flat vector, (P,)."""
+
+Stack: TypeAlias = "Tensor"
+"""Models as the rows of a matrix, (k, P)."""
 
 # Choices of a specification, named here so that reading one does not load PyTorch.
 NonFinite: TypeAlias = Literal["stop", "skip"]  # what to do about NaN in an update

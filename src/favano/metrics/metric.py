@@ -68,7 +68,11 @@ def _correct(output: Tensor, target: Tensor) -> Tensor:
 
 
 accuracy: Final = Metric(_correct, unit="%")
+"""The share of samples whose class has the largest output."""
+
 perplexity: Final = Metric(functional.cross_entropy, best="low", then=torch.exp)
+"""The exponential of the mean cross entropy, for sequences."""
+
 OURS: Final = (accuracy, perplexity)
 
 

@@ -23,6 +23,7 @@ class ObserverReply(Enum):
 
 
 STOP: Final = ObserverReply.STOP
+"""What `on_evaluate` returns to end the run of this method and seed."""
 
 
 class Evaluation(dict[str, object]):

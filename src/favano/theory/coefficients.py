@@ -22,6 +22,7 @@ from favano.theory.steps import ClassLaw, StepCount, class_laws
 from favano.timing import ClientSpeeds
 
 Form: TypeAlias = Literal["printed", "corrected", "rigorous"]
+"""Of the coefficients a and b: as printed, as corrected, or with the gap in the proof closed."""
 _DEPENDENCE = 13 / 12
 
 

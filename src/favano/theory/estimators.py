@@ -18,6 +18,7 @@ from favano.theory.steps import StepCount
 from favano.types import Floats
 
 Rule: TypeAlias = Literal["stochastic", "deterministic"]
+"""How FAVANO reweights: by the steps made and their chance, or by their expectation."""
 
 
 def weight(law: StepCount, rule: Rule) -> Floats:

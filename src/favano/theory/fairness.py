@@ -17,6 +17,7 @@ from favano.errors import require
 from favano.types import Floats, Ints
 
 CONFIDENCE = 0.99
+"""The level of all intervals of an audit together."""
 _BLOCKS = 20
 _FEWEST = 10  # fewer stretches are often alike by chance, which would look like certainty
 _RARE = 10  # fewer client updates of a group, or of all others, are alike in most stretches, too

@@ -15,6 +15,7 @@ from favano.theory.complexity import ComplexityTerms, corollary
 from favano.theory.problem import PaperForm, TheoryProblem, TheorySetting, check_target
 
 Method: TypeAlias = Literal["fedavg", "fedbuff", "asyncsgd", "quafl", "favano"]
+"""The methods of Table 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

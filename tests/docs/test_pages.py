@@ -1,0 +1,121 @@
+"""Every code block of every page runs; commands that cannot be run here can be typed as printed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from favano.cli.app import app
+from tests.docs.pages import (
+    PAGES,
+    ROOT,
+    RUN,
+    BlockFailed,
+    blocks_of,
+    commands_of,
+    quick_part,
+    run_blocks,
+)
+
+BLOCKS = {
+    str(page.relative_to(ROOT)): blocks_of(page.read_text(encoding="utf-8")) for page in PAGES
+}
+SLOW = [page for page, blocks in BLOCKS.items() if len(quick_part(blocks)) < len(blocks)]
+LEFT_OUT = [
+    (page, block) for page, blocks in BLOCKS.items() for block in blocks if "not run" in block.mark
+]
+COMMANDS = [
+    command.split("#")[0].strip()
+    for _, block in LEFT_OUT
+    for command in commands_of(block)
+    if command.startswith("favano ")
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))  # files of one page are not the next's
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in BLOCKS.items() if quick_part(blocks)])
+def test_the_blocks_run(page: str, folder: Path) -> None:
+    run_blocks(quick_part(BLOCKS[page]), folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SLOW)
+def test_slow_blocks_run(page: str, folder: Path) -> None:
+    run_blocks(BLOCKS[page], folder)
+
+
+def test_few_blocks_are_not_run() -> None:
+    """Each with a reason of two words or more."""
+    runnable = [block for blocks in BLOCKS.values() for block in blocks if block.language in RUN]
+    assert len(LEFT_OUT) < len(runnable) / 3
+    assert [page for page, block in LEFT_OUT if len(block.mark.split()) < 4] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_that_are_not_run_are_understood(command: str) -> None:
+    """Every flag and value is taken."""
+    kind = typer.main.get_command(app)
+    words = shlex.split(command)
+    context = kind.make_context("favano", words[1:])
+    while (rest := [*context._protected_args, *context.args]) and hasattr(kind, "commands"):
+        kind = kind.commands[rest[0]]
+        context = kind.make_context(rest[0], rest[1:], parent=context)
+    assert not rest
+
+
+PAGE = """
+```python title="own.py"
+NUMBER = 3
+```
+
+<!-- slow -->
+```python
+import own
+print(own.NUMBER)
+```
+
+```text title="Output"
+3
+```
+"""
+
+
+def test_a_page_runs_in_order_and_its_output_is_compared(folder: Path) -> None:
+    blocks = blocks_of(PAGE)
+    assert [block.line for block in quick_part(blocks)] == [2]
+    run_blocks(blocks, folder)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("own.NUMBER", "own.NAME", "line 7: module 'own' has no attribute 'NAME'"),
+        ("\n3\n", "\n4\n", "but this is printed:\n3"),
+        ("import own\nprint(own.NUMBER)", "print(3)", "no block uses the file own.py"),
+        ("```text", "```", "a block of ''"),
+        ("```text", "```console", "a block of 'console'"),
+        ('\n```text title="Output"', "", "fences"),
+    ],
+)
+def test_a_block_that_fails_is_found(old: str, new: str, message: str, folder: Path) -> None:
+    with pytest.raises(BlockFailed, match=message):
+        run_blocks(blocks_of(PAGE.replace(old, new)), folder)
+
+
+@pytest.mark.parametrize(
+    "command", ["favano run --learning-rte 1", "favano methods nothing", "false | true"]
+)
+def test_a_command_that_fails_is_found(command: str, folder: Path) -> None:
+    with pytest.raises(BlockFailed, match="exit code"):
+        run_blocks(blocks_of(f"```sh\n{command}\n```"), folder)
