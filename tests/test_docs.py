@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 import sys
 from pathlib import Path
 
+import make_picture
 import make_tables
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import favano
-from favano.cli.app import app
 from favano.cli.flags import our_options
 from favano.methods import ClientUpdates, Context, Method
-from favano.planning.comparison import comparison
 from favano.policies import Policy
-from favano.specification.presets import resolve
 from favano.specification.readings import READING
-from favano.specification.spec import ALGORITHM, make_spec, part_options
-from favano.studies.points import parse_grid
-from favano.studies.tune import plan_search
+from favano.specification.spec import ALGORITHM, part_options
 from favano.timing import parse_link
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = [
-    shlex.split(line, comments=True)
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    for line in block.splitlines()
-    if language == "sh"
-]
 KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
 
@@ -104,42 +90,11 @@ def test_speeds_are_not_typed_by_hand() -> None:
     assert re.findall(rf"\d(?:[\d,.]*\d)? ?{unit}(?![\w-])", text) == []
 
 
-@pytest.mark.parametrize("words", [words for words in COMMANDS if words[:1] == ["favano"]])
-def test_commands_of_the_readme_are_understood(words: list[str]) -> None:
-    """Every flag and value is taken; a folder that is read was written by a line above."""
-    command = typer.main.get_command(app)
-    context = command.make_context("favano", words[1:])
-    while (rest := [*context._protected_args, *context.args]) and hasattr(command, "commands"):
-        command = command.commands[rest[0]]
-        context = command.make_context(rest[0], rest[1:], parent=context)
-    given = {k: v for k, v in context.params.items() if k in KEYS and v is not None}
-    if words[1] == "compare":
-        names = context.params["algorithms"].split(",")
-        methods = [{"algorithm": name} for name in names]
-        assert comparison(given, methods, context.params["set_"] or [])
-    elif words[1] == "report":
-        written = [line[line.index("--out") + 1] for line in COMMANDS if "--out" in line]
-        assert {str(folder) for folder in context.params["folders"]} <= set(written)
-    elif words[1] != "reproduce":
-        assert resolve(make_spec(given))
-
-
-def test_the_command_of_the_page_on_tuning_is_understood() -> None:
-    """All but the training: its points are those of the page."""
-    text = (ROOT / "docs" / "how-to" / "tuning.md").read_text(encoding="utf-8")
-    words = shlex.split(re.findall(r"^```sh\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[0])
-    command = typer.main.get_command(app).commands["tune"]  # type: ignore[attr-defined]
-    given = command.make_context("tune", words[2:]).params
-    names = given["algorithms"].split(",")
-    specs = comparison({}, [{"algorithm": name} for name in names])
-    points, rungs = plan_search(specs, parse_grid(given["grid"], names), given["search"], None)
-    assert [len(some) for some in points] == [6, 6]
-    assert rungs == ((1.0, 6),)
-
-
-def test_the_readme_has_commands_without_placeholders() -> None:
-    assert {words[1] for words in COMMANDS if words[:1] == ["favano"]} >= {"run", "compare", "plan"}
-    assert [word for words in COMMANDS for word in words if re.fullmatch(r"[A-Z]{3,}", word)] == []
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+def test_links_of_pages_outside_of_the_site_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)[^):]*\)", page.read_text(encoding="utf-8"))
+    assert len(links) > 1
+    assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
 def test_every_make_target_has_a_rule() -> None:
@@ -152,78 +107,6 @@ def test_every_make_target_has_a_rule() -> None:
     assert {"demo", "test", "docs"} <= set(named) & rules
 
 
-TASKS = [
-    block
-    for name in (
-        "how-to/own-problem.md",
-        "explanation/selection.md",
-        "how-to/tuning.md",
-        "how-to/adapters.md",
-    )
-    for block in re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(encoding="utf-8"), re.DOTALL
-    )
-]
-
-
-@pytest.mark.parametrize("block", TASKS)
-def test_the_tasks_run(block: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each is short, and prints something."""
-    assert len([line for line in block.splitlines() if line.strip()]) <= 15
-    exec(compile(block, "docs", "exec"), {"__name__": "docs"})
-    assert capsys.readouterr().out.strip()
-
-
-def test_the_page_on_policies_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The file, the command, the TOML file and Python: all plan the same schedule."""
-    text = (ROOT / "docs" / "how-to" / "own-policy.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
-    kinds = [kind for kind, _ in blocks]
-    assert kinds == ["python", "sh", "toml", "python"]
-    (_, policy), (_, command), (_, toml), (_, use) = blocks
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "least_recent.py").write_text(policy)
-    (tmp_path / "run.toml").write_text(toml)
-    more = ["--selected", "3", "--json"]
-    plans = []
-    for words in (shlex.split(command), ["favano", "plan", "run.toml", "--horizon", "200"]):
-        assert CliRunner().invoke(app, ["plan", *words[2:], *more]).exit_code == 0
-        plans.append(json.loads(CliRunner().invoke(app, ["plan", *words[2:], *more]).stdout))
-    assert plans[0] == plans[1]
-    exec(compile(use, "docs/how-to/own-policy.md", "exec"), {"favano": favano})
-    assert f"{plans[0]['server_steps']} server steps" in capsys.readouterr().out
-
-
-def test_the_page_on_fleets_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Files are written under the names in their first lines; commands and Python run in order."""
-    text = (ROOT / "docs" / "how-to" / "fleets.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
-    assert [kind for kind, _ in blocks] == [
-        "sh",
-        "python",
-        "sh",
-        "toml",
-        "text",
-        "toml",
-        "sh",
-        "python",
-    ]
-    for kind, block in blocks:
-        if kind == "toml":
-            (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
-        elif kind == "python":
-            exec(compile(block, "docs/how-to/fleets.md", "exec"), {"__name__": "docs"})
-            assert capsys.readouterr().out.strip()
-        else:
-            assert CliRunner().invoke(app, shlex.split(block)[1:]).exit_code == 0
-
-
 def test_the_presets_of_links_are_those_of_the_page() -> None:
     text = (ROOT / "docs" / "how-to" / "fleets.md").read_text(encoding="utf-8")
     for name, numbers in re.findall(r"`(home|mobile)` (?:is )?([\d:.]+\d)", text):
@@ -232,9 +115,10 @@ def test_the_presets_of_links_are_those_of_the_page() -> None:
     assert favano.Fleet.phones(1).step_law in text
 
 
-def test_the_readme_stands_alone() -> None:
-    """Elsewhere a picture of this repository would be a broken link."""
-    assert "![" not in README
+def test_the_readme_is_short_and_has_one_picture() -> None:
+    assert len(README.splitlines()) < 120
+    assert re.findall(r"!\[.+\]\((.+)\)", README) == ["docs/images/results.svg"]
+    assert make_picture.picture() == make_picture.PICTURE.read_text(encoding="utf-8")
     assert "install PyTorch's CPU build first" in README  # pip fetches gigabytes otherwise
 
 
@@ -244,17 +128,6 @@ def test_what_is_no_longer_used_is_not_mentioned() -> None:
 
 
 AUTHORS = (ROOT / "docs" / "how-to" / "own-method.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", AUTHORS, re.DOTALL))
-def test_the_methods_of_the_page_for_authors_run(
-    block: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exec(
-        compile(block, "docs/how-to/own-method.md", "exec", dont_inherit=True),
-        {"__name__": "authors"},
-    )
-    assert capsys.readouterr().out.strip()
 
 
 def test_the_page_for_authors_names_every_hook_and_attribute() -> None:

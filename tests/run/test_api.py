@@ -1,4 +1,4 @@
-"""The package from Python: the README's example, what it takes, and what it refuses."""
+"""The package from Python: what it takes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -29,24 +29,6 @@ from favano.specification.keys import Keys
 from favano.specification.spec import changed
 from tests.cells import run_cell
 from tests.specs import unchained
-
-README = Path(__file__).parents[2] / "README.md"
-
-
-def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
-    assert len(blocks) == 1
-    code = [line for line in blocks[0].splitlines() if line.strip()]
-    assert len(code) < 12
-    torch.manual_seed(0)
-    exec(compile(blocks[0], "README.md", "exec"), {})
-    first, *compared = capsys.readouterr().out.splitlines()
-    assert float(first.split()[0]) > 0.8
-    assert [line.partition(":")[0] for line in compared] == [
-        "favano",
-        "fedbuff",
-        "FedBuff (server_learning_rate=0.1)",
-    ]
 
 
 def pair(rows: int) -> tuple[torch.Tensor, torch.Tensor]:
