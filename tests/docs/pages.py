@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 RUN, OUTPUT, SHOWN = ("python", "sh"), "Output", ("text", "json", "toml", "yaml")
 BLOCK = re.compile(
     r"^(?P<margin> *)(?:<!-- (?P<mark>slow|not run: [^>]+) -->\n+ *)?"
-    r"```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
+    r"```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n"
     r"(?P<code>.*?)^(?P=margin)```$",
     re.DOTALL | re.MULTILINE,
 )
@@ -57,14 +57,19 @@ def blocks_of(text: str) -> list[Block]:
     for match in BLOCK.finditer(text):
         line = text[: match.start("language")].count("\n") + 1
         language, title, mark = match["language"], match["title"] or "", match["mark"] or ""
-        known = language in RUN or (language in SHOWN and not match["rest"])
-        if not known:
-            raise BlockFailed(f"line {line}: a block of {language!r}; need {RUN} or {SHOWN}")
         blocks.append(Block(language, title, dedent(match["code"]), mark, line))
-    fences = len(re.findall(r"^ *```", text, re.MULTILINE))
+    return blocks
+
+
+def check_fences(text: str) -> None:
+    """Every fence belongs to a block, whose language is one of a few."""
+    fences, blocks = len(re.findall(r"^ *```", text, re.MULTILINE)), blocks_of(text)
+    for block in blocks:
+        if block.language not in (*RUN, *SHOWN):
+            rule = f"need one of {', '.join((*RUN, *SHOWN))}"
+            raise BlockFailed(f"line {block.line}: a block of {block.language!r}; {rule}")
     if fences != 2 * len(blocks):
         raise BlockFailed(f"{fences} fences make no {len(blocks)} blocks")
-    return blocks
 
 
 def quick_part(blocks: Sequence[Block]) -> list[Block]:
