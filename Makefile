@@ -54,8 +54,9 @@ docs: setup
 	$(BIN)/python docs/make_tables.py
 
 # Strict: a broken link, a page that nobody links to, or an undocumented name ends it, as does a block
-# of code that fails. The pages are in site/index.html, for a browser without a server.
+# of code that fails. Then `python -m http.server -d site`.
 site: setup
+	$(PYTEST) $(PROCESSES) -m "not slow" tests/docs
 	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup

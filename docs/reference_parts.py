@@ -139,9 +139,17 @@ def decisions() -> str:
 
 
 def _table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
-    if not (cells := [[cell.replace("|", "\\|") for cell in row] for row in rows]):
+    if not (cells := [[_escaped(cell) for cell in row] for row in rows]):
         return ""
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *cells])
+
+
+def _escaped(cell: str) -> str:
+    """A cell without bars that would end it; in code they do not."""
+    parts = cell.split("`")
+    return "`".join(
+        part if code % 2 else part.replace("|", "&#124;") for code, part in enumerate(parts)
+    )
 
 
 PACKAGES = ("flower", "policies", "theory", "timing")

@@ -78,11 +78,11 @@ def quick_part(blocks: Sequence[Block]) -> list[Block]:
     return list(blocks[: slow.index(True)] if any(slow) else blocks)
 
 
-def run_blocks(blocks: Sequence[Block], folder: Path) -> None:
-    """Run them in order, in a folder that is also the working directory."""
+def run_blocks(blocks: Sequence[Block], folder: Path, *, quick: bool = False) -> None:
+    """Run all, or those before the first slow one, in a folder that is the working directory."""
     namespace: dict[str, object] = {"__name__": "page"}
     printed: str | None = None
-    for block in blocks:
+    for block in quick_part(blocks) if quick else blocks:
         if block.mark.startswith("not run"):
             printed = None
             continue
