@@ -18,7 +18,7 @@ from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
 from favano.specification.spec import Spec, make_spec
 from favano.training import FlatModel, LaneMaker, LoopTrainer, StackLanes
-from favano.types import Precision
+from favano.types import Precision, Stack
 from tests.engine.test_program import LoopJobs
 from tests.run.test_engines import close
 from tests.specs import variant
@@ -104,6 +104,46 @@ def test_a_run_that_diverges_is_that_of_lanes(monkeypatch: pytest.MonkeyPatch) -
         assert mine.status == other.status
         assert [run.cause for run in mine.runs] == [run.cause for run in other.runs]
         close(mine.rows, other.rows)
+
+
+class Failing(LoopJobs):
+    """Makes a model that is not finite, as broken memory would, in the second half of the jobs."""
+
+    wrong = float("nan")
+
+    def train(self, models: Stack, first: int, last: int) -> None:
+        before = self.trained
+        super().train(models, first, last)
+        half = len(self.jobs) // 2
+        if before <= half < self.trained:
+            models[int(self.rows[1][first])][3] = self.wrong
+
+
+@pytest.mark.parametrize("short", [False, True], ids=["not-finite", "memory"])
+def test_a_run_that_fails_in_the_middle_begins_again_on_lanes(
+    short: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its results are those of lanes alone, and its observer sees each evaluation once."""
+    chosen = specs("cpu", ["fedavg", "favano"])
+    expected = results(chosen, "cpu")
+    monkeypatch.setattr(engines, "_steps", cpu_programs)
+    monkeypatch.setattr(programs, "whole_jobs", lambda flat, trainers, precision: Failing(trainers))
+    if short:
+        monkeypatch.setattr("tests.run.test_programs.ROOM", 3)
+    told: list[tuple[object, ...]] = []
+    ours = run_together(
+        chosen,
+        samples("cpu"),
+        network,
+        on_evaluate=lambda made: told.append((made["method"], made["seed"], made["time"])),
+    )
+    assert len(LEFT) == 4 if short else 0 < len(LEFT) < 4
+    for mine, other in zip(ours, expected, strict=True):
+        close(mine.rows, other.rows)
+        assert mine.status == other.status == "complete"
+        assert mine.states.keys() == other.states.keys()
+    assert len(set(told)) == len(told) == sum(len(result.rows) for result in ours)
+    assert ("memory is short" in caplog.text) == short
 
 
 @pytest.mark.gpu

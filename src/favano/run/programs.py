@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+import torch
+
 from favano.engine import RunEvent, WaveEngine, plan_run
+from favano.notices import notice
 from favano.run.seed_run import SeedRun
 from favano.training import FlatModel, whole_jobs
 from favano.types import Precision
@@ -15,7 +18,8 @@ def programmed(
 ) -> Generator[RunEvent, None, list[int]]:
     """The moments of all runs that can be programs; returns the numbers of the others.
 
-    A run whose models are not finite is one of these: it begins again, from where it was here.
+    A run whose models are not finite is one of these, or one for which memory is short: it begins
+    again, from where it was here.
 
     Args:
         flat: the network.
@@ -41,22 +45,27 @@ def programmed(
         assert trainer is not None
         aggregators, score = [run.aggregator for run in some], some[0].evaluate.measure_all
         waves = WaveEngine(aggregators, [programs[n] for n in numbers], trainer, score)
-        if waves.rows > most:  # fewer runs at a time
+        if waves.rows > most and len(numbers) > 1:  # fewer runs at a time
             half = len(numbers) // 2
-            left += numbers if not half else []
-            waiting += [numbers[half:], numbers[:half]] if half else []
+            waiting += [numbers[half:], numbers[:half]]
             continue
-        before = [(run.version, run.state) for run in aggregators]
-        counts = [run.recorder.count for run in some]
-        for step in waves.events():
-            yield step._replace(run=numbers[step.run])
-        for run in aggregators:
-            if run.over:
-                run.resume_point = None
-        for place in waves.failed.nonzero()[0].tolist():
-            aggregators[place].version, aggregators[place].state = before[place]
-            some[place].begin_again(counts[place])
-            left.append(numbers[place])
+        go_back = [run.mark() for run in some]
+        try:
+            if waves.rows > most:
+                raise torch.cuda.OutOfMemoryError
+            for step in waves.events():
+                yield step._replace(run=numbers[step.run])
+        except torch.cuda.OutOfMemoryError:
+            waves.failed |= [not run.over for run in some]
+            count = int(waves.failed.sum())
+            runs_left = "a run shares" if count == 1 else f"{count} runs share"
+            notice(f"memory is short for a program; {runs_left} lanes, which takes longer")
+        for place, failed in enumerate(waves.failed.tolist()):
+            if failed:
+                go_back[place]()
+                left.append(numbers[place])
+            else:
+                aggregators[place].resume_point = None
     return sorted(left)
 
 

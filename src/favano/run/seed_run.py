@@ -126,6 +126,7 @@ class SeedRun:
         self._cause: str | None = None  # of the failure
         self._final: Vector | None = None  # the last server model of a row up to the horizon
         self._best: tuple[int, Vector] | None = None  # number of its evaluation, and model
+        self._told = 0  # evaluations that the observer knows of
         self.began = self.ended = 0.0
         self._handed_in = False
         # Seconds, those of the machine, and steps before a checkpoint.
@@ -183,10 +184,21 @@ class SeedRun:
             self.tracker.observe(self.recorder.rows(), self.recorder.last.mean)
         self.ended = perf_counter()
 
-    def begin_again(self, evaluations: int) -> None:
-        """Forget what was recorded after so many evaluations: it is made again."""
-        self.recorder.forget_after(evaluations)
-        self.reached = self.aggregator.version
+    def mark(self) -> Callable[[], None]:
+        """A function that forgets all that was recorded since: it is made again.
+
+        Nobody is told of an evaluation twice.
+        """
+        aggregator, recorder, count = self.aggregator, self.recorder, self.recorder.count
+        place, kept = (aggregator.version, aggregator.state), (self._final, self._best)
+        reached, steps, last = self.reached, self.steps, recorder.last
+
+        def go_back() -> None:
+            recorder.forget_after(count)
+            (aggregator.version, aggregator.state), (self._final, self._best) = place, kept
+            self.reached, self.steps, recorder.last = reached, steps, last
+
+        return go_back
 
     def _keep_final(self) -> None:
         """Keep the model of the final numbers: a last round may end after the horizon."""
@@ -208,8 +220,10 @@ class SeedRun:
     def _tell(self, observer: Observer, first: int) -> None:
         """Tell the observer of new evaluations, until it ends the run."""
         last = self.recorder.last
+        first = max(first, self._told)
         for number, row in enumerate(self.recorder.rows(first), start=first + 1):
             assert last is not None
+            self._told = number
             made = evaluation(
                 self.result.spec.name, row, self.result.metrics, partial(self._network, last.server)
             )
