@@ -20,8 +20,8 @@ WORDS, LENGTH, CLIENTS = 32, 16, 8
 def network():
     torch.manual_seed(0)
     sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": LENGTH, "vocab_size": WORDS}
-    config = GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
-    adapters = LoraConfig(r=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True)
+    config = GPT2Config(**sizes, bos_token_id=0, eos_token_id=0, tie_word_embeddings=False)
+    adapters = LoraConfig(r=8, target_modules=["c_attn", "lm_head"], fan_in_fan_out=True)
     model = get_peft_model(GPT2LMHeadModel(config), adapters)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("lora_B" in name)
@@ -41,7 +41,7 @@ def main(horizon=400):
     train = [texts(client, 20 + 10 * client) for client in range(CLIENTS)]
     problem = favano.Problem(model, train, texts(100, 100), batch_size=8)
     fleet = favano.Fleet.two_speeds(CLIENTS, fast=0.5)
-    keys = {"selected": 3, "learning_rate": 1.0, "horizon": horizon}
+    keys = {"selected": 3, "learning_rate": 2.0, "horizon": horizon}
     result = favano.simulate("favano", problem, fleet, **keys)
     trained = sum(tensor.numel() for tensor in result.models[0].values())
     every = sum(parameter.numel() for parameter in model.parameters())
