@@ -118,6 +118,40 @@ def curve(result: ReportedResult) -> Curve:
     )
 
 
+@dataclass(frozen=True)
+class SeedLine:
+    """One seed of a result along its I evaluations."""
+
+    seed: int
+    along: Mapping[str, Floats]  # by axis: (I,)
+    values: Mapping[str, Floats]  # by measure: (I,)
+
+
+def seed_lines(result: ReportedResult) -> list[SeedLine]:
+    """Each seed of a result; none if there is one alone, whose line is the mean."""
+    by_seed = rows_by_seed(result.rows_to_horizon)
+    axes = {axis: value for axis, value in AXES.items() if axis != "energy" or has_energy(result)}
+    shown = measures(result.metrics)
+    return [
+        SeedLine(
+            seed,
+            {axis: np.array([value(row) for row in rows], float) for axis, value in axes.items()},
+            {
+                key: _drawable([measure.value(row) for row in rows], measure)
+                for key, measure in shown.items()
+            },
+        )
+        for seed, rows in by_seed.items()
+        if len(by_seed) > 1
+    ]
+
+
+def _drawable(values: Sequence[float], measure: Measure) -> Floats:
+    """The values, without zeros where the axis is logarithmic."""
+    drawn = np.array(values, dtype=np.float64)
+    return np.where(drawn > 0, drawn, np.nan) if measure.kind == "logarithmic" else drawn
+
+
 def _means(columns: Sequence[Sequence[Row]], value: Callable[[Row], float]) -> Floats:
     return np.array([np.mean([value(row) for row in column]) for column in columns])
 

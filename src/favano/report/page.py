@@ -17,11 +17,12 @@ from favano.report.caveats import caveats, digest_sentences
 from favano.report.client_scores import CLIENT_SCORES_LINK, client_scores
 from favano.report.client_times import CLIENT_TIMES_LINK, client_times
 from favano.report.curves import Measure, has_energy, measures
+from favano.report.filters import filter_controls, filters
 from favano.report.final_tables import final_tables, overview
 from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
-from favano.report.payload import payload
+from favano.report.payload import payload, shows_seeds
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting, by_setting
 from favano.report.shares import shares, staleness
@@ -29,15 +30,9 @@ from favano.report.specifications import specifications
 from favano.report.wording import counted
 
 _SCRIPTS = (
-    "marks.js",
-    "chart.js",
-    "curves.js",
-    "clients.js",
-    "served.js",
-    "times.js",
-    "live.js",
-    "page.js",
-)
+    "marks.js", "chart.js", "curves.js", "zoom.js", "export.js", "state.js", "clients.js",
+    "served.js", "times.js", "live.js", "page.js",
+)  # fmt: skip
 _ENERGY_AXIS = (
     '<label><input type="radio" name="axis" value="energy" autocomplete="off">'
     "<span>energy</span></label>\n"
@@ -75,6 +70,7 @@ def render(
     references = {title: title for title in looks if title in has_numbers}
     metrics = dict.fromkeys(metric for result in everything for metric in result.metrics)
     shown = measures(metrics, _where(everything))
+    by_key = filters(everything)
     style, script = _file("page.css"), "\n".join(_file(name) for name in _SCRIPTS)
     return Template(_file("page.html")).substitute(
         title=escape(title),
@@ -108,7 +104,10 @@ def render(
         digests=_digests(everything) if live is None else _live(live),
         connect="" if live is None else "connect-src 'self'; ",
         measures=_choices(shown),
-        payload=payload(settings, looks, shown),
+        seeds=_useful(shows_seeds(settings)),
+        filters=filter_controls(by_key),
+        filtered=_useful(bool(by_key)),
+        payload=payload(settings, looks, shown, list(by_key)),
     )
 
 

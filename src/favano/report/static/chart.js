@@ -1,6 +1,6 @@
 // A plot that can be read by pointer, touch, keyboard and screen reader.
 //
-// A drawing is { stops, tell }: the horizontal places with values, in the order of the arrow
+// A drawing is { stops, tell, span }: the horizontal places with values, in the order of the arrow
 // keys, and the values at each: { head, rows: [{ look, title, value }], points }.
 "use strict";
 

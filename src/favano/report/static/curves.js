@@ -20,45 +20,56 @@ const KINDS = {
   count: { say: short },
 };
 
-/** Lowest and highest value of a measure over all settings, so that plots can be compared. */
-const extent = (settings, measure, shown) => {
+/** Whether a value is in the range that is shown; without one, everything is. */
+const within = (range, value) => !range || (value >= range[0] && value <= range[1]);
+
+/** Lowest and highest value that is drawn in any setting, so that plots can be compared. */
+const extent = (settings, { axis, measure, shown, range, seeds }) => {
   let [low, high] = [Infinity, -Infinity];
-  for (const result of settings.flatMap((setting) => setting.results)) {
-    if (!shown.has(result.method)) continue;
-    const band = result.y[measure] ?? { mean: [], low: [], high: [] }; // of another problem
-    for (const value of [...band.mean, ...band.low, ...band.high]) {
-      if (value === null) continue;
+  const include = (xs, values) => {
+    values.forEach((value, index) => {
+      if (value === null || !within(range, xs[index])) return;
       low = Math.min(low, value);
       high = Math.max(high, value);
-    }
+    });
+  };
+  for (const result of settings.flatMap((setting) => setting.results).filter(shown)) {
+    const band = result.y[measure]; // none of another problem
+    if (!band || !result.x[axis]) continue;
+    for (const values of [band.mean, band.low, band.high]) include(result.x[axis], values);
+    if (seeds) for (const run of result.runs) include(run.x[axis], run.y[measure]);
   }
   return low > high ? [1, 10] : [low, high]; // nothing to draw, so any axis will do
 };
 
 /** The vertical axis of a measure over a range of pixels. */
-const verticalAxis = (page, measure, shown, range) => {
-  const { log, most } = KINDS[page.measures[measure].kind];
-  const [low, high] = extent(page.settings, measure, shown);
+const verticalAxis = (page, choice, pixels) => {
+  const { log, most } = KINDS[page.measures[choice.measure].kind];
+  const [low, high] = extent(page.settings, choice);
   if (log) {
-    const domain = [low * 0.9, Math.max(high, low * 10) * 1.1];
-    return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short };
+    const domain = [low * 0.9, Math.max(high, low * (choice.range ? 2 : 10)) * 1.1];
+    return { ticks: decades(...domain), scale: logarithmic(domain, pixels), format: short };
   }
-  const found = ticks(Math.min(0, low), Math.min(high, most ?? high), 5);
-  return { ticks: found, scale: linear([found[0], found.at(-1)], range), format: short };
+  const found = ticks(choice.range ? low : Math.min(0, low), Math.min(high, most ?? high), 5);
+  return { ticks: found, scale: linear([found[0], found.at(-1)], pixels), format: short };
 };
 
 /** The horizontal axis over a range of pixels; a logarithmic one starts at the first positive value. */
-const horizontalAxis = (drawn, axis, log, range) => {
+const horizontalAxis = (drawn, { axis, log, range }, pixels) => {
   const values = drawn.flatMap((result) => result.x[axis]);
   const most = values.reduce((high, value) => Math.max(high, value), 0) || 1;
-  const count = range[1] - range[0] < 420 ? 4 : 7;
+  const count = pixels[1] - pixels[0] < 420 ? 4 : 7;
   if (!log) {
-    const found = ticks(0, most, count).filter((value) => value <= most * 1.0001);
-    return { ticks: found, scale: linear([0, most], range), format: short, title: AXES[axis] };
+    const [from, to] = range ?? [0, most];
+    const found = ticks(from, to, count).filter((value) => value >= from && value <= to + (to - from) * 1e-4);
+    const value = linear(pixels, [from, to]);
+    return { ticks: found, scale: linear([from, to], pixels), value, format: short, title: AXES[axis] };
   }
   const least = values.reduce((low, value) => (value > 0 ? Math.min(low, value) : low), most);
-  const domain = [least, Math.max(most, least * 2)];
-  return { ticks: decades(...domain), scale: logarithmic(domain, range), format: short, title: `${AXES[axis]}, logarithmic` };
+  const from = range && range[0] > 0 ? range[0] : least;
+  const domain = [from, Math.max(range ? range[1] : most, range ? from * 1.01 : from * 2)];
+  const power = linear(pixels, domain.map(Math.log));
+  return { ticks: decades(...domain), scale: logarithmic(domain, pixels), value: (place) => Math.exp(power(place)), format: short, title: `${AXES[axis]}, logarithmic` };
 };
 
 /** A path through the values, interrupted where one is null. */
@@ -113,15 +124,16 @@ const lastUpTo = (values, x) => {
   return low - 1;
 };
 
-const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis }) => {
+const drawCurves = (figure, page, setting, choice) => {
+  const { axis, measure, shown, range, seeds, log: logAxis } = choice;
   const width = figure.clientWidth;
   const height = page.settings.length > 1 || width < 600 ? 300 : 420;
-  const drawn = setting.results.filter((result) => shown.has(result.method) && result.seeds.length > 0 && measure in result.y && axis in result.x);
+  const drawn = setting.results.filter((result) => shown(result) && result.seeds.length > 0 && measure in result.y && axis in result.x);
   const longest = Math.max(0, ...drawn.map((result) => page.methods[result.method].title.length));
   const labelled = longest * 7.6 + 18 <= width * 0.27;
   const box = { left: 46, right: width - (labelled ? longest * 7.6 + 18 : 12), top: 10, bottom: height - 46 };
-  const vertical = verticalAxis(page, measure, shown, [box.bottom, box.top]);
-  const horizontal = horizontalAxis(drawn, axis, logAxis, [box.left, box.right]);
+  const vertical = verticalAxis(page, choice, [box.bottom, box.top]);
+  const horizontal = horizontalAxis(drawn, choice, [box.left, box.right]);
   const svg = canvas(width, height);
   svg.append(axes(box, horizontal, vertical));
   const clip = `clip-${figure.dataset.setting}`;
@@ -130,6 +142,7 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
   );
   const bands = shape("g", { class: "bands", "clip-path": `url(#${clip})` });
   const lines = shape("g", { class: "lines", "clip-path": `url(#${clip})` });
+  const single = shape("g", { class: "seeds", "clip-path": `url(#${clip})` });
   const ends = [];
   const series = drawn.map((result) => {
     const method = page.methods[result.method];
@@ -139,10 +152,17 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
     const high = (values) => values.map((value, index) => (value === null || !Number.isFinite(xs[index]) ? null : vertical.scale(value)));
     const ys = high(band.mean);
     bands.append(shape("path", { class: look, d: bandPath(xs, high(band.low), high(band.high)) }));
+    for (const run of seeds ? result.runs : []) {
+      const across = run.x[axis].map(horizontal.scale);
+      const up = run.y[measure].map((value, index) => (value === null || !Number.isFinite(across[index]) ? null : vertical.scale(value)));
+      single.append(shape("path", { class: look, d: trace(across, up) }));
+    }
     const line = shape("g", { class: look }, shape("path", { class: "line", d: trace(xs, ys) }));
-    const last = ys.findLastIndex((y) => y !== null);
+    const visible = (index) => ys[index] !== null && within(range, result.x[axis][index]);
+    const first = ys.findIndex((_, index) => visible(index));
+    const last = ys.findLastIndex((_, index) => visible(index));
     for (let part = 0; part < 5; part += 1) {
-      const index = Math.round(((part + ((result.method % 4) + 1) / 5) / 5) * last);
+      const index = first + Math.round(((part + ((result.method % 4) + 1) / 5) / 5) * (last - first));
       if (last >= 0 && ys[index] !== null) {
         line.append(shape("path", { class: "mark", d: method.mark, transform: `translate(${xs[index].toFixed(1)} ${ys[index].toFixed(1)})` }));
       }
@@ -151,10 +171,10 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
     if (labelled && last >= 0) ends.push({ x: xs[last], y: ys[last], look, title: method.title });
     return { result, method, look, xs, ys, band };
   });
-  svg.append(bands, lines, ...endLabels(ends, box));
+  svg.append(bands, single, lines, ...endLabels(ends, box));
 
   const longestRun = series.reduce((best, one) => (best && best.xs.at(-1) >= one.xs.at(-1) ? best : one), null);
-  const values = longestRun ? [...new Set(longestRun.result.x[axis])].filter((value) => !logAxis || value > 0) : [];
+  const values = longestRun ? [...new Set(longestRun.result.x[axis])].filter((value) => (!logAxis || value > 0) && within(range, value)) : [];
   const { name, kind } = page.measures[measure];
   const { say, log } = KINDS[kind];
   const tell = (stop) => {
@@ -168,13 +188,13 @@ const drawCurves = (figure, page, setting, { axis, measure, shown, log: logAxis 
       const few = result.seeds[index] < Math.max(...result.seeds) ? `, ${result.seeds[index]} of its seeds` : "";
       const note = over ? ` (ended at ${short(result.x[axis].at(-1))})` : few;
       rows.push({ look, title: method.title, value: `${say(band.mean[index])}${spread}${note}`, height: ys[index] });
-      if (!over) points.push([xs[index], ys[index], look]);
+      if (!over && within(range, result.x[axis][index])) points.push([xs[index], ys[index], look]);
     }
     rows.sort((a, b) => a.height - b.height);
     return { head: `${AXES[axis].split(",")[0]} ${short(values[stop])}`, rows, points };
   };
-  const drawing = { stops: values.map(horizontal.scale), tell, span: [box.top, box.bottom] };
+  const drawing = { stops: values.map(horizontal.scale), tell, span: [box.top, box.bottom], box, value: horizontal.value };
   const place = setting.title ? `, ${setting.title}` : "";
   const final = series.map(({ method, band }) => `${method.title} ${band.mean.at(-1) === null ? "no value" : say(band.mean.at(-1))}`);
-  show(figure, svg, drawing, `${name}, against ${AXES[axis]}${place}. At the end: ${final.join(", ") || "nothing shown"}.`);
+  show(figure, svg, drawing, `${name}, against ${AXES[axis]}${place}${range ? `, from ${short(range[0])} to ${short(range[1])}` : ""}. At the end: ${final.join(", ") || "nothing shown"}.`);
 };

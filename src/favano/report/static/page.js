@@ -19,12 +19,48 @@
     else if (figure.dataset.chart === "staleness") drawStaleness(figure, setting, result);
     else if (figure.dataset.chart === "availability") drawAvailability(figure, setting, result);
     else if (figure.dataset.chart === "jobs") drawJobs(figure, setting, result);
-    else {
-      const boxes = document.querySelectorAll("input[data-method]:checked");
-      const shown = new Set([...boxes].map((box) => Number(box.dataset.method)));
-      const { checked: log } = document.getElementById("log");
-      drawCurves(figure, page, setting, { axis: chosen("axis"), measure: chosen("measure"), shown, log });
+    else drawCurves(figure, page, setting, choice());
+  };
+
+  /** What is chosen for the curves. */
+  const choice = () => {
+    const boxes = document.querySelectorAll("input[data-method]:checked");
+    const methods = new Set([...boxes].map((box) => Number(box.dataset.method)));
+    const [log, seeds] = ["log", "seeds"].map((id) => document.getElementById(id).checked);
+    const [from, to] = edges.map((edge) => (edge.value === "" ? null : edge.valueAsNumber));
+    const range = from === null && to === null ? null : [from ?? 0, to ?? Infinity];
+    return {
+      axis: chosen("axis"), measure: chosen("measure"), log, seeds,
+      range: range && range[0] < range[1] ? closed(range) : null,
+      shown: (result) => methods.has(result.method) && passes(result),
+    };
+  };
+
+  const edges = ["from", "to"].map((id) => document.getElementById(id));
+
+  /** A range that ends with the last value, if no other end is chosen. */
+  const closed = ([from, to]) => {
+    if (to !== Infinity) return [from, to];
+    const values = page.settings.flatMap((setting) => setting.results.flatMap((result) => result.x[chosen("axis")] ?? []));
+    const most = values.reduce((high, value) => Math.max(high, value), 0);
+    return from < most ? [from, most] : null;
+  };
+
+  const filters = [...document.querySelectorAll("select[data-key]")];
+
+  /** Whether a result has the chosen values of its keys. */
+  const passes = (result) => filters.every((filter) => filter.value === "" || filter.value === `=${result.keys[filter.dataset.key]}`);
+
+  /** Hide the numbers of results that do not pass, and say how many do. */
+  const filterTables = () => {
+    for (const table of document.querySelectorAll("#final table[data-setting]")) {
+      const { results } = page.settings[table.dataset.setting];
+      const rows = table.querySelectorAll("tbody tr");
+      if (rows.length === results.length) rows.forEach((row, index) => { row.hidden = !passes(results[index]); });
     }
+    const all = page.settings.flatMap((setting) => setting.results);
+    const some = all.filter(passes).length;
+    document.getElementById("filtered").textContent = some < all.length ? `${some} of ${all.length} results are shown` : "";
   };
 
   const drawAllCurves = () => {
@@ -34,13 +70,53 @@
 
   // What a live page replaces is looked up when it is used.
   document.addEventListener("change", ({ target }) => {
-    if (target.matches("input[name=axis], input[name=measure], #log, input[data-method]")) {
+    if (target.matches("#curves .controls :is(input, select)")) {
+      if (target.name === "axis") edges.forEach((edge) => { edge.value = ""; }); // it has other units
+      if (target.dataset.key) filterTables();
       drawAllCurves();
-      const scale = document.getElementById("log").checked ? ", logarithmic" : "";
-      say(`The plot now shows ${page.measures[chosen("measure")].name} against ${AXES[chosen("axis")]}${scale}.`);
+      sayShown();
     } else if (target.id === "reference") {
       compare();
       say(`Differences are now against ${target.value}.`);
+    }
+    keepState();
+  });
+
+  const sayShown = () => {
+    const { axis, measure, log, range } = choice();
+    const part = range ? `, from ${short(range[0])} to ${short(range[1])}` : "";
+    const some = document.getElementById("filtered").textContent;
+    say(`The plot now shows ${page.measures[measure].name} against ${AXES[axis]}${log ? ", logarithmic" : ""}${part}.${some ? ` ${some}.` : ""}`);
+  };
+
+  const zoom = (range) => {
+    edges.forEach((edge, index) => { edge.value = range ? range[index] : ""; });
+    drawAllCurves();
+    sayShown();
+    keepState();
+  };
+  document.getElementById("whole").addEventListener("click", () => zoom(null));
+
+  const plots = figures.filter((figure) => figure.dataset.chart === "curves");
+  plots.forEach((figure) => dragToZoom(figure, zoom));
+  const fileName = (kind) => `${chosen("measure")}-${chosen("axis")}.${kind}`;
+  const drawing = () => {
+    const { shown } = choice();
+    const present = new Set(page.settings.flatMap((setting) => setting.results.filter(shown)).map((result) => result.method));
+    return picture(plots, page.measures[chosen("measure")].name, page.methods.filter((_, number) => present.has(number)));
+  };
+  document.getElementById("save-svg").addEventListener("click", () => {
+    save(fileName("svg"), new Blob([new XMLSerializer().serializeToString(drawing())], { type: "image/svg+xml" }));
+  });
+  document.getElementById("save-png").addEventListener("click", async () => save(fileName("png"), await pixels(drawing())));
+  document.getElementById("save-csv").addEventListener("click", () => save(fileName("csv"), new Blob([numbers(page, choice())], { type: "text/csv" })));
+  document.getElementById("link").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(linkOf());
+      say("The link is copied.");
+    } catch {
+      location.hash = stateOf();
+      say("The link is in the address of this page.");
     }
   });
 
@@ -89,8 +165,21 @@
 
   for (const control of document.querySelectorAll(".controls:not([data-useless])")) control.hidden = false;
   document.getElementById("scriptless").remove();
+  const restore = () => {
+    if (!location.hash.includes("=")) return; // the name of a section
+    applyState(location.hash.slice(1));
+    filterTables();
+    compare();
+  };
+  restore();
   drawAllCurves();
   choosePlace();
+  addEventListener("hashchange", () => {
+    if (!location.hash.includes("=")) return;
+    restore();
+    drawAllCurves();
+    choosePlace();
+  });
   const paper = (printing) => {
     document.body.classList.toggle("paper", printing);
     figures.forEach(draw);
@@ -110,6 +199,7 @@
   follow(() => {
     page = read();
     drawAllCurves();
+    filterTables();
     if (document.getElementById("reference").value) compare();
   });
 })();
