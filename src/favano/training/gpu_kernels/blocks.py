@@ -86,8 +86,9 @@ def weights_blocks(row: int, outputs: int, products: Products, *, rows: bool) ->
         pixels = 64 if rows or filters == 64 else 128
         return Blocks(pixels, 64, filters, 4, 3, min(most, stretches))
     # With one or two warps, since the tensor cores of four cannot take a transposed TF32 matrix.
-    if outputs > 32 and not rows:
-        return Blocks(16, 16, 64, 2, 5, min(5, triton.cdiv(row, 16)))
+    if outputs > 32:
+        stages, most = (3, 4) if rows else (5, 5)
+        return Blocks(16, 16, 64, 2, stages, min(most, triton.cdiv(row, 16)))
     if outputs > 16 and not rows:
         return Blocks(32, 16, 32, 2, 3, min(7, triton.cdiv(row, 16)))
     filters = stretch = tile(outputs, 32)
