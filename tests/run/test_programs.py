@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+import favano
 from favano.engine import RunEvent
 from favano.results import Result
 from favano.run import engines, programs
@@ -16,6 +18,8 @@ from favano.run.engines import Group, MemoryShare, on_stacks
 from favano.run.runner import run_together
 from favano.run.samples import Samples
 from favano.run.seed_run import SeedRun
+from favano.run.verification import verify
+from favano.specification.keys import Keys
 from favano.specification.spec import Spec, make_spec
 from favano.training import FlatModel, LaneMaker, LoopTrainer, StackLanes
 from favano.types import Precision, Stack
@@ -104,6 +108,18 @@ def test_a_run_that_diverges_is_that_of_lanes(monkeypatch: pytest.MonkeyPatch) -
         assert mine.status == other.status
         assert [run.cause for run in mine.runs] == [run.cause for run in other.runs]
         close(mine.rows, other.rows)
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_a_result_of_programs_is_proved_by_programs(tmp_path: Path) -> None:
+    fleet = favano.Fleet(clients=6)
+    keys: Keys = {"selected": 2, "local_steps": 2, "horizon": 60.0, "evaluate_every": 20.0}
+    keys |= {"seeds": 2}
+    result = favano.simulate("quafl", "digits", fleet, **keys)
+    assert LEFT == []
+    verdicts = verify(result.save(tmp_path / "result"))
+    seeds = [verdict for verdict in verdicts if verdict.seed is not None]
+    assert [verdict.words for verdict in seeds] == ["4 rows proved"] * 2
 
 
 class Failing(LoopJobs):

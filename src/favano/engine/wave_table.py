@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from favano.engine.program import RunProgram, Seen, Sums
+from favano.engine.held_models import Seen
+from favano.engine.program import RunProgram, Sums
 from favano.types import Floats, Ints
 
 _JOBS_PER_CHUNK = 1 << 15
