@@ -5,6 +5,7 @@ Gradients are taken outside of `vmap`, so that a backward pass sees all lanes, t
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 
@@ -35,7 +36,14 @@ def for_all_lanes(function: type[Function]) -> type[Function]:
 
         return function.apply(*map(stacked, given, dimensions)), 0
 
-    function.vmap = staticmethod(vmap)
+    once = function.backward
+
+    def backward(ctx, *gradients):
+        if torch.is_grad_enabled():  # else autograd would leave their gradients out in silence
+            raise RuntimeError("the kernels for lanes have no second derivatives")
+        return once(ctx, *gradients)
+
+    function.vmap, function.backward = staticmethod(vmap), staticmethod(backward)
     return function
 
 

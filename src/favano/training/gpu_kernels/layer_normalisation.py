@@ -84,25 +84,26 @@ def _constants(width: int) -> dict[str, int]:
     return {"WIDTH": width, "BLOCK": block, "ROWS": max(1, _NUMBERS // block), "num_warps": 4}
 
 
-def forward(rows: Tensor, weight: Tensor | None, bias: Tensor | None, epsilon: float) -> Tensor:
-    """Normalise rows (L, M, E), with weights and biases (L, E) or without."""
+def forward(
+    rows: Tensor, weight: Tensor | None, bias: Tensor | None, out: Tensor, epsilon: float
+) -> None:
+    """Normalise rows (L, M, E), with weights and biases (L, E) or without, into `out`."""
     lanes, count, width = rows.shape
-    how, out = _constants(width), rows.new_empty(rows.shape)
+    how = _constants(width)
     weight, bias = _dense(weight), _dense(bias)
     _layer_kernel[triton.cdiv(count, how["ROWS"]), lanes](
         rows, rows if weight is None else weight, rows if bias is None else bias, out, count,
         rows.stride(0), _apart(weight), _apart(bias), epsilon,
         WITH_WEIGHT=weight is not None, WITH_BIAS=bias is not None, **how,
     )  # fmt: skip
-    return out
 
 
 def backward(
-    gradient: Tensor, rows: Tensor, weight: Tensor | None, epsilon: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of rows, weight and bias; the last two are float32."""
+    gradient: Tensor, rows: Tensor, weight: Tensor | None, to_rows: Tensor, epsilon: float
+) -> tuple[Tensor, ...]:
+    """Gradients of weight and bias, in float32; that of rows into `to_rows`."""
     lanes, count, width = rows.shape
-    how, to_rows = _constants(width), rows.new_empty(rows.shape)
+    how = _constants(width)
     weight, parts = _dense(weight), triton.cdiv(count, _BLOCKS * how["ROWS"])
     sums = rows.new_empty((lanes, parts, 2, width), dtype=torch.float32)
     _layer_gradient_kernel[parts, lanes](
@@ -110,8 +111,7 @@ def backward(
         gradient.stride(0), rows.stride(0), _apart(weight), epsilon,
         WITH_WEIGHT=weight is not None, BLOCKS=_BLOCKS, **how,
     )  # fmt: skip
-    to_weight, to_bias = sums.sum(1).unbind(1)
-    return to_rows, to_weight, to_bias
+    return sums.sum(1).unbind(1)
 
 
 def _dense(tensor: Tensor | None) -> Tensor | None:

@@ -20,8 +20,13 @@ def as_rows(tensor: Tensor, order: list[int]) -> Tensor:
     return rows if rows[0].is_contiguous() else rows.contiguous()
 
 
-def from_rows(rows: Tensor, like: Tensor, order: list[int]) -> Tensor:
-    """Rows (L, M, N) as a tensor (L, ..., N), whose dimensions between are those of `like`."""
-    between = [like.shape[place] for place in order[1:-1]]
-    back = sorted(range(len(order)), key=order.__getitem__)
-    return rows.view(len(rows), *between, rows.shape[-1]).permute(back)
+def empty_like(tensor: Tensor, order: list[int], width: int) -> Tensor:
+    """Memory for (L, ..., width) in the same order.
+
+    It is no view of other memory, since autograd does not let those be changed in place.
+    """
+    shape, strides, apart = (*tensor.shape[:-1], width), [0] * tensor.ndim, 1
+    for place in reversed(order):
+        strides[place] = apart
+        apart *= shape[place]
+    return tensor.new_empty_strided(shape, strides)

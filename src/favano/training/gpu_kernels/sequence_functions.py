@@ -9,7 +9,7 @@ from torch.autograd import Function
 from favano.training.gpu_kernels import attention, dropout, layer_normalisation, linear
 from favano.training.gpu_kernels.attention import Pattern
 from favano.training.gpu_kernels.functions import for_all_lanes
-from favano.training.gpu_kernels.rows import as_rows, from_rows, order_of
+from favano.training.gpu_kernels.rows import as_rows, empty_like, order_of
 
 
 @for_all_lanes
@@ -19,7 +19,9 @@ class Linear(Function):
     @staticmethod
     def forward(inputs, weights, bias):
         order = order_of(inputs)
-        return from_rows(linear.forward(as_rows(inputs, order), weights, bias), inputs, order)
+        out = empty_like(inputs, order, weights.shape[1])
+        linear.forward(as_rows(inputs, order), weights, bias, as_rows(out, order))
+        return out
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -29,11 +31,12 @@ class Linear(Function):
     def backward(ctx, gradient):
         inputs, weights = ctx.saved_tensors
         order = order_of(inputs)
-        to_rows, to_weights, to_bias = linear.backward(
-            as_rows(gradient, order), as_rows(inputs, order), weights, ctx.needs_input_grad
+        wanted, *others = ctx.needs_input_grad
+        to_inputs = empty_like(inputs, order, inputs.shape[-1]) if wanted else None
+        to_rows = as_rows(to_inputs, order) if wanted else None
+        return to_inputs, *linear.backward(
+            as_rows(gradient, order), as_rows(inputs, order), weights, to_rows, *others
         )
-        to_inputs = None if to_rows is None else from_rows(to_rows, inputs, order)
-        return to_inputs, to_weights, to_bias
 
 
 @for_all_lanes
@@ -43,8 +46,10 @@ class LayerNormalisation(Function):
     @staticmethod
     def forward(inputs, weight, bias, epsilon: float):
         order = order_of(inputs)
-        rows = layer_normalisation.forward(as_rows(inputs, order), weight, bias, epsilon)
-        return from_rows(rows, inputs, order)
+        out = empty_like(inputs, order, inputs.shape[-1])
+        rows, results = as_rows(inputs, order), as_rows(out, order)
+        layer_normalisation.forward(rows, weight, bias, results, epsilon)
+        return out
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -55,11 +60,13 @@ class LayerNormalisation(Function):
     def backward(ctx, gradient):
         inputs, weight, bias = ctx.saved_tensors
         order = order_of(inputs)
-        to_rows, to_weight, to_bias = layer_normalisation.backward(
-            as_rows(gradient, order), as_rows(inputs, order), weight, ctx.epsilon
+        to_inputs = empty_like(inputs, order, inputs.shape[-1])
+        to_weight, to_bias = layer_normalisation.backward(
+            *(as_rows(tensor, order) for tensor in (gradient, inputs)),
+            *(weight, as_rows(to_inputs, order), ctx.epsilon),
         )
         return (
-            from_rows(to_rows, inputs, order),
+            to_inputs,
             None if weight is None else to_weight.to(weight.dtype),
             None if bias is None else to_bias.to(bias.dtype),
             None,
@@ -116,11 +123,7 @@ class SelfAttention(Function):
 
     @staticmethod
     def forward(packed, mask, step_keys, count: int, scale, causal, drop, draw):
-        order = order_of(packed)
-        rows = packed.new_empty(
-            (*(packed.shape[place] for place in order[:-1]), packed.shape[-1] // 3)
-        ).flatten(1, -2)
-        out = from_rows(rows, packed, order)
+        out = empty_like(packed, order_of(packed), packed.shape[-1] // 3)
         pattern = Pattern(scale, mask, causal, drop, step_keys, draw)
         attention.forward(
             _heads(packed, count), pattern, out.unflatten(-1, (count, -1)).transpose(2, 3)
@@ -154,4 +157,4 @@ def _heads(packed: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def _positions_first(heads: Tensor) -> Tensor:
     """Memory for (L, B, H, S, D) where the heads of a position lie beside each other."""
-    return heads.transpose(2, 3).new_empty(heads.transpose(2, 3).shape).transpose(2, 3)
+    return empty_like(heads, [0, 1, 3, 2, 4], heads.shape[-1])
