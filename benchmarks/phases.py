@@ -5,10 +5,11 @@
 
 Runs `favano` with these words in a process of its own, with an empty folder for its results. There
 a thread looks at the main thread every few milliseconds: time counts for the innermost function
-that the table below names, imports for the package that is imported. What is not named counts as
-`other`; `start and exit` is what passes outside of the command. `gap` is the longest time between
-two looks: while a library holds Python's lock nobody can look, and such a time counts for what
-comes next. `--against` takes turns with another checkout and adds the ratio of both.
+that the table below names, imports for the package that is imported. What is not named counts for
+the innermost function of favano; `start and exit` is what passes outside of the command. `gap` is
+the longest time between two looks: while a library holds Python's lock nobody can look, and such a
+time counts for what comes next. `--against` takes turns with another checkout and adds the ratio of
+both.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ PHASES: dict[str, Sequence[tuple[str, Sequence[str]]]] = {
     "split": [("data/partition.py", ()), ("run/samples.py", ("make_task",))],
     "plans": [("planning/planned.py", ()), ("schedule/plan.py", ())],
     "checks": [("preflight/task.py", ()), ("preflight/metrics.py", ()), ("run/fitting.py", ())],
-    "compile": [("gpu_kernels/compilation.py", ())],
+    "compile": [("gpu_kernels/compilation.py", ()), ("triton/compiler/compiler.py", ("compile",))],
     "probe": [("training/lane_capacity.py", ())],
     "capture": [("training/cuda_graphs.py", ("_capture", "_captured"))],
     "evaluations": [("metrics/evaluation.py", ()), ("engine/recorder.py", ())],
@@ -51,7 +52,12 @@ PHASES: dict[str, Sequence[tuple[str, Sequence[str]]]] = {
         ("training/stack_lanes.py", ("collect",)),
         ("worker_lanes.py", ("collect",)),
     ],
-    "updates": [("engine/engine.py", ()), ("engine/plain_loop.py", ())],
+    "programs are listed": [("engine/program.py", ())],
+    "updates": [
+        ("engine/engine.py", ()),
+        ("engine/plain_loop.py", ()),
+        ("engine/wave_engine.py", ()),
+    ],
     "audits": [("planning/audit.py", ("audit",)), ("engine/audit.py", ())],
     "participation": [("planning/participation.py", ()), ("run/client_scores.py", ())],
     "runs are set up": [("run/seed_run.py", ("__init__",)), ("training/gradient_trace.py", ())],
@@ -67,7 +73,11 @@ PHASES: dict[str, Sequence[tuple[str, Sequence[str]]]] = {
         ("report/reproduction.py", ()),
         ("report/final_tables.py", ()),
     ],
-    "command line": [("typer/main.py", ()), ("cli/flags.py", ())],
+    "command line": [
+        ("typer/main.py", ("get_command",)),
+        ("click/core.py", ("make_context",)),
+        ("cli/flags.py", ("with_spec_flags",)),
+    ],
 }
 
 
@@ -96,7 +106,7 @@ class Watch:
 
     def _phase(self, frame: FrameType | None) -> str:
         """What the innermost named function does; an import counts for the package we import."""
-        imported = None
+        imported = innermost = None
         while frame is not None:
             place = frame.f_code.co_filename, frame.f_code.co_name
             if place == _IMPORTS:
@@ -104,10 +114,12 @@ class Watch:
                 imported = package if imported is None or package != "favano" else imported
             elif imported is None and (phase := self._of(place)) is not None:
                 return phase
+            if innermost is None and "/favano/" in place[0]:
+                innermost = f"{place[0].rpartition('/favano/')[2]}:{place[1]}"
             frame = frame.f_back
         if imported is not None:
             return f"import {imported if imported in _NAMED else 'others'}"
-        return "other"
+        return innermost or "other"
 
     def _of(self, place: tuple[str, str]) -> str | None:
         """The phase of a function."""
@@ -142,6 +154,7 @@ def watched(words: list[str]) -> None:
     phases = {"exit": code or 0, "inside": inside, "gap": watch.longest, "phases": watch.seconds}
     sys.stdout.write("\n" + json.dumps(phases) + "\n")
     sys.stdout.flush()
+    os._exit(0)  # as the program does
 
 
 class Sample(NamedTuple):
