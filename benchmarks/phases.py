@@ -52,7 +52,11 @@ PHASES: dict[str, Sequence[tuple[str, Sequence[str]]]] = {
         ("training/stack_lanes.py", ("collect",)),
         ("worker_lanes.py", ("collect",)),
     ],
-    "programs are listed": [("engine/program.py", ())],
+    "programs are listed": [
+        ("engine/program.py", ()),
+        ("engine/held_models.py", ()),
+        ("engine/wave_table.py", ()),
+    ],
     "updates": [
         ("engine/engine.py", ()),
         ("engine/plain_loop.py", ()),

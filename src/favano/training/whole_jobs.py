@@ -76,8 +76,10 @@ class PerceptronJobs:
         self._row = self._roster.first[task] + work.client
         self._first, self._last = self._epochs(self._row, work)
         columns = start, end, self._row, work.first_step, work.steps
-        starts, ends, row, first, steps = to_device(np.stack(columns), like)
-        rate, pull = to_device(np.stack([work.rate, self._proximal[task]]), like).float()
+        # Copies, which are aligned: for each pattern of others there would be another kernel.
+        starts, ends, row, first, steps = map(torch.clone, to_device(np.stack(columns), like))
+        numbers = to_device(np.stack([work.rate, self._proximal[task]]), like).float()
+        rate, pull = map(torch.clone, numbers)
         pulled = pull if self._proximal.any() else None
         epoch = torch.zeros_like(row)
         self._jobs = DeviceJobs(starts, ends, row, first, steps, epoch, rate, pulled)
