@@ -4,9 +4,9 @@
                               [--out FILE.json]
 
 The schedules, updates and evaluations are those of `favano reproduce table-2 --device cuda`, on
-2,048 lanes, which runs of other methods and networks use there; the network has 50 weights and the data 1,000 samples, so
-that what is left is Python, NumPy and the calls of PyTorch. On a GPU each of those calls launches a
-kernel, so their number is counted too, in a second pass.
+2,048 lanes, which runs of other methods and networks use there. The network has 50 weights and the
+data 1,000 samples, so that what is left is Python, NumPy and the calls of PyTorch. On a GPU each of
+those calls launches a kernel, so their number is counted too, in a second pass.
 """
 
 from __future__ import annotations
