@@ -38,9 +38,10 @@ def step_of(network: nn.Module, side: int) -> list[Tensor]:
 
 
 def descend_by_one(weights: Tensor) -> None:
-    from favano.training.gpu_kernels import descend
+    from favano.training.gpu_kernels import Descent
 
-    descend(weights, torch.ones_like(weights), torch.ones(len(weights), device="cuda"))
+    steps, lanes = Descent([weights.shape[1]], weights.device), torch.arange(LANES, device="cuda")
+    steps(weights, [torch.ones_like(weights)], torch.ones(LANES, device="cuda"), weights, lanes)
 
 
 def zeros() -> Tensor:
