@@ -103,7 +103,13 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
 @pytest.mark.parametrize("turned", [True, False])
 @pytest.mark.parametrize(
     ("lanes", "batch", "length", "inputs", "outputs"),
-    [(1, 5, 65, 16, 16), (3, 37, 7, 28, 64), (2, 13, 28, 65, 192), (2, 11, 28, 96, 10)],
+    [
+        (1, 5, 65, 16, 16),
+        (3, 37, 7, 28, 64),
+        (2, 13, 28, 65, 192),
+        (2, 11, 28, 96, 10),
+        (1, 9, 33, 40, 256),
+    ],
 )
 def test_linear(
     lanes: int,

@@ -20,8 +20,9 @@ from favano.training.gpu_kernels.quantisers import uniform_noise
 
 _LONGEST, _WIDEST = 128, 64  # keys, and numbers of a head
 _SMALL = 32  # most of both without tensor cores: there are not enough registers
-_SCORES = 4096  # that a program has at once
-_SCORES_OF_WARP = 1024
+# Measured on an H200: scores that a program has at once, and scores or numbers of keys per warp.
+_SCORES, _GRADIENT_SCORES = 4096, 2048
+_OF_WARP, _MOST_WARPS = 1024, 4
 
 Heads: TypeAlias = tuple[Tensor, Tensor, Tensor]  # queries (L, B, H, S, D), keys and values
 
@@ -181,13 +182,13 @@ def _attention_gradient_kernel(
     _store(to_value, to_value_strides, place, KEYS, column, value_slope, SIZE)
 
 
-def _launch(heads: Heads, pattern: Pattern):
+def _launch(heads: Heads, pattern: Pattern, scores: int):
     """The grid, numbers and constants of both kernels."""
     query, key, _ = heads
     lanes, batch, count, queries, size = query.shape
     keys, mask, drop = key.shape[3], pattern.mask, pattern.drop
     block, width = tile(keys), tile(size)
-    rows = min(tile(queries), max(16, _SCORES // block))
+    rows = min(tile(queries), max(16, scores // block))
     numbers = (
         pattern.scale, pattern.draw,
         round(drop * 2**23) / 2**23, 1.0 / (1.0 - drop) if drop < 1 else 0.0,
@@ -198,13 +199,13 @@ def _launch(heads: Heads, pattern: Pattern):
         "MASK": "" if mask is None else "bool" if mask.dtype == torch.bool else "float",
         "CAUSAL": pattern.causal, "DROP": drop > 0,
         "PRECISION": triton_precision(products_of(query)),
-        "num_warps": max(1, min(8, max(rows, width) * block // _SCORES_OF_WARP)),
+        "num_warps": max(1, min(_MOST_WARPS, max(rows, width) * block // _OF_WARP)),
     }  # fmt: skip
 
 
 def forward(heads: Heads, pattern: Pattern, out: Tensor) -> None:
     """Write the results into `out`, (L, B, H, S, D)."""
-    grid, numbers, how = _launch(heads, pattern)
+    grid, numbers, how = _launch(heads, pattern, _SCORES)
     mask = heads[0] if pattern.mask is None else pattern.mask  # not read if there is none
     _attention_kernel[grid](
         *heads, mask, pattern.step_keys, out,
@@ -216,7 +217,7 @@ def backward(
     gradient: Tensor, heads: Heads, pattern: Pattern, to_heads: Heads, to_mask: Tensor | None
 ) -> None:
     """Write the gradients of queries, keys, values and, if it is given, of the mask."""
-    grid, numbers, how = _launch(heads, pattern)
+    grid, numbers, how = _launch(heads, pattern, _GRADIENT_SCORES)
     given = gradient, *heads, heads[0] if pattern.mask is None else pattern.mask
     results = *to_heads, to_heads[0] if to_mask is None else to_mask  # not written if not wanted
     _attention_gradient_kernel[grid](
