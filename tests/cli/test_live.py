@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -45,6 +46,7 @@ class Visitor:
         monkeypatch.setattr(live.RunningResults, "hear", visit)
         monkeypatch.setattr(live, "say", note)
         monkeypatch.setattr(page_of, "_PERIOD", 0.0)
+        monkeypatch.setattr(page_of, "_SHARE", inf)
 
 
 def test_a_comparison_is_followed_and_the_page_ends_with_it(

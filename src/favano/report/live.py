@@ -18,7 +18,8 @@ from favano.report.reported_result import ReportedResult
 
 _HOST: Final = "127.0.0.1"
 _POLICY: Final = "frame-ancestors 'none'"  # the page has the rest, with digests of its script
-_PERIOD = 1.0  # seconds for which a page is kept, however many ask for it
+_PERIOD = 1.0  # seconds for which a page is kept at least, however many ask for it
+_SHARE = 0.05  # of the time, at most, is spent on making pages: runs are made in this process
 _WAITING: Final = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
     "<title>favano</title><p>The runs are being prepared; this page looks again every two seconds."
@@ -26,7 +27,7 @@ _WAITING: Final = (
 
 
 class LivePage:
-    """The page of the results so far, made at most once a second.
+    """The page of the results so far, made at most once a second, and seldom if it takes long.
 
     Args:
         results: those so far; none before the first evaluation.
@@ -43,19 +44,20 @@ class LivePage:
         target: float | None = None,
     ) -> None:
         self._results, self._title, self._report, self._target = results, title, report, target
-        self._lock, self._made, self._text = Lock(), -inf, ""
+        self._lock, self._kept_until, self._text = Lock(), -inf, ""
 
     def text(self) -> str:
         """The page, which follows the runs by itself."""
         with self._lock:
-            if monotonic() >= self._made + _PERIOD:
+            if (began := monotonic()) >= self._kept_until:
                 try:
                     if not (results := self._results()):
                         return _WAITING
                     self._text = render(results, self._title, self._target, live=self._report)
                 except Exception as error:  # the runs go on, whatever is wrong with their page
                     self._text = f"<!DOCTYPE html><title>favano</title><p>{escape(repr(error))}"
-                self._made = monotonic()
+                now = monotonic()
+                self._kept_until = now + max(_PERIOD, (now - began) / _SHARE)
             return self._text
 
 

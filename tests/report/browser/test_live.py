@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ def test_new_evaluations_appear_and_choices_stay(
     opened: Open, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "_PERIOD", 0.0)
+    monkeypatch.setattr(live, "_SHARE", inf)
     (compared / "fedbuff" / "summary.json").unlink()  # it goes on: its rows say how far it is
     page = LivePage(lambda: collect([compared]), "Four", "there/report.html")
     with live_server(page) as address:
