@@ -55,12 +55,7 @@ class Favano(Method[FavanoState]):
 
     title, plot_style, linear, any_policy = "FAVANO", 0, True, True
 
-    reweight: Reweight = option(
-        "stochastic",
-        REWEIGHT_TEXT,
-        symbol="alpha",
-        source="the paper's runs",
-    )
+    reweight: Reweight = option("stochastic", REWEIGHT_TEXT, symbol="alpha")
     weights: WeightSource = option("exact", SOURCE_TEXT)
     given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     rate_scale: Literal["none", "selected"] = option(
