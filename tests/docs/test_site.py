@@ -79,6 +79,15 @@ def test_every_command_is_described() -> None:
     assert text.count("--rate-schedule") > 2  # with all flags, not only the usual ones
 
 
+def test_names_beside_the_paper_exist() -> None:
+    """The functions that the page on the paper names, and a name that is not one."""
+    page = (ROOT / "docs" / "reference" / "paper.md").read_text(encoding="utf-8")
+    rows = page.partition("## The analysis")[2].partition("```")[0]
+    named = {name for row in rows.split("\n| ") for name in re.findall(r"`(\w+)`", row)}
+    assert {"bound_full", "server_time"} < named
+    assert named - set(public_names("favano.theory")) == set()
+
+
 def test_every_file_is_described() -> None:
     text = PARTS["files"]()
     assert "| `bits_up` | `int` | from clients to the server |" in text
