@@ -39,7 +39,10 @@ _DIGEST = re.compile("[0-9a-f]{16}")  # the name of a run of `favano reproduce`
 
 
 def load(folder: Path | str) -> Comparison:
-    """Read a result folder written by `save` or the command line, or a folder of several."""
+    """Read a result folder written by `save` or the command line, or a folder of several.
+
+    A folder of one result is a comparison, too: `favano.load(folder).results[0]`.
+    """
     return Comparison(collect([as_path("folder", folder)]))
 
 
