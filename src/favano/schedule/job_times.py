@@ -12,13 +12,15 @@ from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
 
 _AT_ONCE = 512  # jobs of a client that are drawn at first, at most
+_STEPS_AT_ONCE = 1024  # steps of a client that are drawn at once for jobs of other lengths
 
 
 class JobTimes:
     """Durations of each client's jobs, and the random keys that order equal arrivals.
 
     Of jobs of K steps after others of K steps, about as many as needed are drawn for all clients
-    at once, and more in growing blocks.
+    at once, and more in growing blocks. For jobs of other lengths the next steps of a client are
+    drawn, in growing blocks too.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class JobTimes:
         self._length: list[list[float]] = [[] for _ in range(fleet.clients)]
         self._tie: list[list[int]] = [[] for _ in range(fleet.clients)]
         self._streams: list[int] = fleet.streams.tolist()
+        self._next_steps: dict[int, tuple[int, Floats]] = {}  # first draw, durations; by client
         enough = np.minimum(1.5 * jobs + 3, _AT_ONCE)
         drawn = 2 ** np.ceil(np.log2(enough)).astype(np.int64)
         for stop in np.unique(drawn).tolist():
@@ -50,10 +53,19 @@ class JobTimes:
             if number >= len(lengths):
                 self._extend(np.array([client]), len(lengths), 2 * number)
             return lengths[number], self._tie[client][number]
-        who, first, length = np.array([[client], [place], [steps]])
-        drawn = step_ends(self._fleet, who, first, length, self._seed)
         tie = word(self._seed, Stream.ASSIGNMENT, self._streams[client], number) % 2**64
-        return float(drawn[0, -1]), tie
+        return self._time_of_steps(client, place, steps), tie
+
+    def _time_of_steps(self, client: int, place: int, steps: int) -> float:
+        """How long a client's steps from this draw on take."""
+        first, durations = self._next_steps.get(client, (0, np.empty(0)))
+        if not first <= place <= first + len(durations) - steps:
+            count = max(steps, min(max(4 * steps, 2 * len(durations)), _STEPS_AT_ONCE))
+            who, index = np.array([[client]]), place + np.arange(count)[None]
+            first, durations = place, self._fleet.durations(self._seed, who, index)[0]
+            self._next_steps[client] = first, durations
+        begin = place - first
+        return float(np.cumsum(durations[begin : begin + steps])[-1])
 
     def prepare(self, clients: Iterable[int], numbers: Iterable[int]) -> None:
         """Draw the jobs of these numbers for many clients at once."""
