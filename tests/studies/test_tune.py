@@ -161,7 +161,7 @@ def test_random_points_are_between_those_of_the_grid() -> None:
     assert all(0.01 < rate < 1 for rate in rates)
 
 
-def test_the_lowest_error_wins_and_divergence_loses() -> None:
+def test_the_lowest_error_wins_and_divergence_loses(caplog: pytest.LogCaptureFixture) -> None:
     """The metric is the problem's, with its own direction."""
 
     def error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -174,6 +174,7 @@ def test_the_lowest_error_wins_and_divergence_loses() -> None:
     assert tuning.metric.name == "error"
     assert "| favano | 1e+25 | diverged |" in str(tuning)
     assert tuning.to_csv().splitlines()[-1] == "favano,1e+25,70.0,,"
+    assert "defaults used" not in caplog.text  # of keys that are tuned, the default is not used
 
 
 def trial(method: str, value: float, **point: object) -> Trial:
@@ -187,7 +188,7 @@ def test_the_edge_of_a_grid_is_said() -> None:
     below = [trial("c", value, rate=rate) for rate, value in zip(rates, (3, 2, 1), strict=True)]
     wrecked = [trial("d", float("-inf"), rate=rate) for rate in rates]
     tuning = Tuning([*inside, *above, *below, *wrecked], MetricRecord("score"), 10)
-    assert list(tuning.warnings()) == [
+    assert tuning.warnings() == [
         "b: the best rate=0.4 is the largest that was tried; try larger ones, too",
         "c: the best rate=0.1 is the smallest that was tried; try smaller ones, too",
         "d: no trial has a finite score; try smaller learning rates",
@@ -216,6 +217,9 @@ def test_a_search_in_a_sentence() -> None:
         "35 points for each of 2 methods for 1/9 of the time, then the best 12 for 1/3, then the "
         "best 4 to the end, on seeds 1000 to 1001 and 1,000 held-out training samples; test data "
         "have no part"
+    )
+    assert describe(Search((Rung(1.0, 4),), 50, 1), 1) == (
+        "4 points, on seed 1000 and 50 held-out training samples; test data have no part"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -93,20 +93,23 @@ class Tuning:
         """Methods of which every trial diverged."""
         return [method for method, value in self.values.items() if not math.isfinite(value)]
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self) -> list[str]:
         """What must be known of the best points, in sentences."""
+        sentences = []
         for method, keys in self.edges.items():
             for key in keys if method not in self.failed else ():
                 tried = [float(str(trial.point[key])) for trial in self.ranked[method]]
                 value = self.best[method][key]
                 end = "largest" if float(str(value)) == max(tried) else "smallest"
                 more = "larger" if end == "largest" else "smaller"
-                yield (
+                sentences.append(
                     f"{method}: the best {key}={value} is the {end} that was tried; try {more} "
                     "ones, too"
                 )
         for method in self.failed:
-            yield f"{method}: no trial has a finite {self.metric.name}; try smaller learning rates"
+            rule = "try smaller learning rates"
+            sentences.append(f"{method}: no trial has a finite {self.metric.name}; {rule}")
+        return sentences
 
     def sheet(self, most: int | None = None) -> Sheet:
         """A table, the best first, with at most so many points of each method."""

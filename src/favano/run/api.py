@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -161,14 +161,19 @@ def prepare(
     *,
     holdout: int | None = None,
     compared: bool = False,
+    tuned: Collection[str] = (),
 ) -> Prepared:
-    """Complete specifications of these methods; with another number of held-out samples."""
+    """Complete specifications of these methods; with another number of held-out samples.
+
+    Of keys that are `tuned` nobody is told what they would be otherwise.
+    """
     given, clients, rest = _parts(problem, fleet, _read(keys, methods))
     if holdout is not None:
         given = replace(given, holdout=holdout)
     data = _own_data(given)
     counted = _counted(clients, given, data)
-    return Prepared(given, data, _specs(methods, given, counted, rest, compared=compared))
+    specs = _specs(methods, given, counted, rest, compared=compared, tuned=tuned)
+    return Prepared(given, data, specs)
 
 
 def _run(
@@ -313,6 +318,7 @@ def _specs(
     keys: Mapping[str, object],
     *,
     compared: bool,
+    tuned: Collection[str],
 ) -> list[Spec]:
     """Complete specifications; values taken for own data are printed once.
 
@@ -339,7 +345,7 @@ def _specs(
     for words in left_without(keys, made):
         notice(words)
     if problem.is_own:
-        _print_taken(specs)
+        _print_taken(specs, tuned)
     return specs
 
 
@@ -355,12 +361,16 @@ def _with_policy(keys: Mapping[str, object], methods: Sequence[AnyMethod]) -> di
     return with_policy(keys, [type(method) for method in methods])
 
 
-def _print_taken(specs: Sequence[Spec]) -> None:
+def _print_taken(specs: Sequence[Spec], tuned: Collection[str]) -> None:
     """Print the values that were filled in, since they were not chosen for these data."""
     taken: dict[str, object] = {}
     for spec in specs:
         asked = (spec.as_given or spec).keys
-        filled = {key: spec.keys.get(key) for key in Preset._fields if asked.get(key) is None}
+        filled = {
+            key: spec.keys.get(key)
+            for key in Preset._fields
+            if asked.get(key) is None and key not in tuned
+        }
         taken |= {key: value for key, value in filled.items() if value not in (None, OWN)}
     if taken:
         words = ", ".join(f"{key}={_shown(taken[key])}" for key in Preset._fields if key in taken)

@@ -75,7 +75,9 @@ def tune(
     require("seed" not in keys, "seed", keys.get("seed"), OWN_SEEDS)
     asked = dict(keys)
     held_out = int(str(asked.pop("holdout", 0))) or _a_part(as_problem(problem))
-    given, data, specs = prepare(list(methods), problem, fleet, asked, holdout=held_out)
+    given, data, specs = prepare(
+        list(methods), problem, fleet, asked, holdout=held_out, tuned=tuple(grid)
+    )
     points, rungs = plan_search(specs, grid, search, trials)
     from favano.run.backend import place
     from favano.run.inputs import RunInputs
@@ -220,6 +222,7 @@ def plan_search(
 def describe(search: Search, methods: int) -> str:
     """A search in a sentence."""
     seeds = f"seed {FIRST_SEED}"
+    tuned = "" if methods == 1 else f" for each of {methods} methods"
     if search.seeds > 1:
         seeds = f"seeds {FIRST_SEED} to {FIRST_SEED + search.seeds - 1}"
     first, *others = search.rungs
@@ -230,7 +233,7 @@ def describe(search: Search, methods: int) -> str:
         for rung in others
     )
     return (
-        f"{first.points} points for each of {methods} methods{time}{rest}, on {seeds} and "
+        f"{first.points} points{tuned}{time}{rest}, on {seeds} and "
         f"{search.holdout:,} held-out training samples; test data have no part"
     )
 
