@@ -25,6 +25,17 @@ def test_words_and_one_document(command: str, favano: Program) -> None:  # noqa:
     assert isinstance(json.loads(out, parse_constant=pytest.fail), dict)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_the_numbers_are_about_comes_first(command: str, favano: Program) -> None:  # noqa: F811
+    """Without a data set they are about digits, not about the paper's experiment."""
+    with_constants = command not in ("steps", "alpha")
+    flags = ("--smoothness", "2", "--gap", "0.5") if with_constants else ()
+    _, out, _ = favano("theory", command, *SMALL, *flags)
+    first, second = out.splitlines()[:2]
+    assert first == "digits: n = 8, s = 2, K = 3"
+    assert (second == "L = 2, sigma = 1, G = 1, B = 1, F = 0.5") == with_constants
+
+
 def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
     flags = ("--clients", "5", "--selected", "2", "--horizon", "28", "--pilot", "--json")
     code, out, err = favano("theory", "advise", *flags)
@@ -109,7 +120,7 @@ def test_one_server_step_is_no_plural(favano: Program) -> None:  # noqa: F811
     _, out, _ = favano("theory", "learning-rate", *SMALL, "--rounds", "1")
     assert "Best after 1 server step: " in out
     _, out, _ = favano("theory", "bound", *SMALL, "--rounds", "1")
-    assert out.startswith("mean of ||grad f||^2 after 1 server step is at most")
+    assert "\nmean of ||grad f||^2 after 1 server step is at most" in out
     _, out, _ = favano("plan", *SMALL, "--horizon", "8")
     assert out.splitlines()[0].rstrip().endswith(", 1 server step")
 

@@ -10,7 +10,9 @@ from typing import Annotated, Final, cast
 import typer
 from rich.table import Table
 
+from favano.cli.shell import screen
 from favano.errors import BadInput
+from favano.specification.spec import Spec
 from favano.theory import TheoryProblem
 
 PROBLEM: Final = TheoryProblem()
@@ -51,6 +53,17 @@ def with_constants(command: Callable[..., None]) -> Callable[..., None]:
 def _flag(problem: inspect.Parameter, name: str) -> inspect.Parameter:
     option = typer.Option(help=f"{_CONSTANTS[name]} [default: {getattr(PROBLEM, name)}]")
     return problem.replace(name=name, default=None, annotation=Annotated[float | None, option])
+
+
+def print_setting(spec: Spec, problem: TheoryProblem | None = None) -> None:
+    """Print what the numbers of a command are about: the fleet, and the theorem's constants."""
+    steps = spec.training.local_steps
+    most = f"{min(steps)} to {max(steps)}" if isinstance(steps, tuple) else steps
+    fleet = f"n = {spec.fleet.clients}, s = {spec.clock.selected}, K = {most}"
+    screen.print(f"{spec.problem.dataset}: {fleet}", markup=False)
+    if problem is not None:
+        values = zip(("L", "sigma", "G", "B", "F"), vars(problem).values(), strict=True)
+        screen.print(", ".join(f"{symbol} = {number(value)}" for symbol, value in values))
 
 
 def number(value: object) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from favano import theory
-from favano.cli.constants import PROBLEM, Pilot, Target, number, table_of, with_constants
+from favano.cli.constants import (
+    PROBLEM,
+    Pilot,
+    Target,
+    number,
+    print_setting,
+    table_of,
+    with_constants,
+)
 from favano.cli.flags import Config, DataDir, Json, Values, spec_from
 from favano.cli.shell import keep_to, notes, print_json, screen
 from favano.studies.guarantees import advice_of, make_case
@@ -39,6 +47,7 @@ def advise_command(
     if json:
         print_json({"target": target, "estimates": asdict(known), "advice": asdict(advice)})
         return
+    print_setting(case.spec, known.problem)
     steps = advice.local_steps
     rows = {
         "clients per step s": (advice.selected,),

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import PROBLEM, Rounds, server_steps, table_of, with_constants
+from favano.cli.constants import (
+    PROBLEM,
+    Rounds,
+    print_setting,
+    server_steps,
+    table_of,
+    with_constants,
+)
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.studies.guarantees import bound_document, bounds_of, make_case
@@ -27,6 +34,7 @@ def bound_command(
         name: (each.learning_rate, each.short, each.full, each.assembled)
         for name, each in (("the run's rate", bounds.run), ("largest allowed", bounds.allowed))
     }
+    print_setting(case.spec, problem)
     title = f"mean of ||grad f||^2 after {server_steps(bounds.rounds)} is at most"
     headings = ("", "learning rate", "as printed", "corrected", "assembled")
     screen.print(table_of(title, headings, rows))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import PROBLEM, Target, number, table_of, with_constants
+from favano.cli.constants import PROBLEM, Target, number, print_setting, table_of, with_constants
 from favano.cli.flags import Config, Json, Values
 from favano.cli.shell import print_json, screen
 from favano.specification.config import read_config
-from favano.studies.complexity import complexity_document, complexity_rows
+from favano.studies.complexity import complexity_document, complexity_rows, favano_case
 from favano.theory import TheoryProblem
 
 
@@ -27,6 +27,7 @@ def complexity_command(
         str(row.method): (row.printed.total, row.steps.total, *row.server_time, row.time)
         for row in complexity_rows(keys, problem, target)
     }
+    print_setting(favano_case(keys).spec, problem)
     title = f"to a mean ||grad f||^2 of {number(target)}, up to constants"
     headings = ("method", "steps, printed", "steps", "time of a step", "its error", "time")
     screen.print(table_of(title, headings, rows))

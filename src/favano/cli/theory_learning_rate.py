@@ -7,6 +7,7 @@ from favano.cli.constants import (
     Pilot,
     Rounds,
     number,
+    print_setting,
     server_steps,
     table_of,
     with_constants,
@@ -38,6 +39,7 @@ def learning_rate_command(
     if json:
         print_json(rates.document)
         return
+    print_setting(case.spec, problem)
     headings = ("eta <=", "", "for")
     used = {each.formula + " *" * each.stated: (each.limit, each.where) for each in rates.printed}
     screen.print(table_of("used in the paper's proof (* stated)", headings, used))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from favano.cli.constants import table_of
+from favano.cli.constants import print_setting, table_of
 from favano.cli.flags import Config, Json, Values, spec_from
 from favano.cli.shell import print_json, screen
 from favano.specification.presets import resolve
@@ -19,8 +19,6 @@ def steps_command(flags: Values, config: Config = None, json: Json = False) -> N
     for name, law in speed_laws(spec).items():
         values = (law.p_positive, law.mean, law.second_moment, law.mean_inverse, law.pmf[-1])
         rows[name] = [f"{value:.6f}" for value in values]
-    steps = spec.training.local_steps
-    most = f"{min(steps)} to {max(steps)}" if isinstance(steps, tuple) else steps
-    title = f"n = {spec.fleet.clients}, s = {spec.clock.selected}, K = {most}"
     headings = ("speed", "P(E > 0)", "E[X]", "E[X^2]", "E[1/X; X > 0]", "P(X = K)")
-    screen.print(table_of(title, headings, rows))
+    print_setting(spec)
+    screen.print(table_of("", headings, rows))

@@ -15,7 +15,7 @@ from favano.planning.planned import bind_method
 from favano.planning.schedules import make_schedule
 from favano.specification.presets import resolve
 from favano.specification.spec import ALGORITHM, Spec, make_spec
-from favano.studies.guarantees import Document, make_case
+from favano.studies.guarantees import Case, Document, make_case
 
 if TYPE_CHECKING:  # SciPy comes with them
     from favano.theory import ComplexityTerms, Delays, Method, ServerTime, TheoryProblem
@@ -42,7 +42,7 @@ class ComplexityRow(NamedTuple):
 
 def complexity_rows(keys: Keys, problem: TheoryProblem, target: float) -> list[ComplexityRow]:
     """Table 1 for a fleet, with the delays of the first seed's schedule."""
-    case = make_case(_one_of_them(keys, "favano"))
+    case = favano_case(keys)
     printed, corrected = case.setting("printed"), case.setting()
     fleet = make_fleet(case.spec, case.spec.run.seed)
     laws = theory.class_laws(case.policy, fleet)
@@ -70,9 +70,14 @@ def complexity_rows(keys: Keys, problem: TheoryProblem, target: float) -> list[C
     return rows
 
 
+def favano_case(keys: Keys) -> Case:
+    """FAVANO's row, whose fleet all rows share."""
+    return make_case(_one_of_them(keys, "favano"))
+
+
 def complexity_document(keys: Keys, problem: TheoryProblem, target: float) -> Document:
     """The table, and FAVANO's corollary with its constants."""
-    rigorous = make_case(_one_of_them(keys, "favano")).setting("rigorous")
+    rigorous = favano_case(keys).setting("rigorous")
     enough = theory.rounds_to_target(rigorous, problem, target)
     expansion = theory.full_expansion(rigorous, problem)
     cap = theory.largest_rate(rigorous, problem)
