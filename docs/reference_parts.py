@@ -71,7 +71,9 @@ def methods() -> str:
 def _card(kind: type[AnyMethod]) -> str:
     card = card_document(kind)
     parts = [f"## {kind.title} {{#{kind.name}}}", card["reference"]]
-    parts += [f"`favano.{kind.__name__}`, `--algorithm {kind.name}`", card["text"]]
+    source = "/".join(kind.__module__.split("."))
+    code = f"[source](../../src/{source}.py)"
+    parts += [f"`favano.{kind.__name__}`, `--algorithm {kind.name}`, {code}", card["text"]]
     parts += [_options("option", options_of(kind).values())]
     parts += ["\n".join(f"- {need}" for need in needs(kind))]
     wrong = card["known_to_go_wrong"]

@@ -49,6 +49,14 @@ def test_every_method_has_a_card() -> None:
     cards = PARTS["methods"]()
     assert [name for name in our_methods() if f"{{#{name}}}" not in cards] == []
     assert [name for name in METHODS if f"`favano.{name}`" not in cards] == []
+    sources = re.findall(r"\[source\]\(\.\./\.\./(.+?)\)", cards)
+    classes = {name for path in sources for name in _classes(ROOT / path)}
+    assert len(sources) == len(METHODS)
+    assert set(METHODS) <= classes
+
+
+def _classes(path: Path) -> list[str]:
+    return re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("package", ["favano", "favano.flower", "favano.theory"])
