@@ -91,7 +91,7 @@ ALLOWED = {
         "types", "errors", "rng", "code_digest", "notices", "options", "user_classes", "records",
         "timing", "policies", "schedule", "theory", "methods", "data", "models", "quantisation",
         "training", "metrics", "specification", "aggregation", "engine", "planning", "results",
-        "transforms",
+        "transforms", "report",
     },
     "flower": {
         "preflight",

@@ -11,10 +11,17 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+import torch
+from torch import nn
 
-from favano.cli import live
+from favano import Fleet, Problem, simulate
+from favano.cli import training
+from favano.cli.shell import say
+from favano.errors import BadInput
 from favano.records import history_from_csv
 from favano.report import live as page_of
+from favano.run import api
+from favano.run import live_page as live
 from tests.cli.test_cli import SHORT, Program, favano
 from tests.cli.test_resume import OFTEN, interrupted
 
@@ -40,13 +47,18 @@ class Visitor:
             (setting,) = document["settings"]
             self.lines.append({names[r["method"]]: sum(r["seeds"]) for r in setting["results"]})
 
-        def note(sentence: str) -> None:
-            self.addresses += re.findall(r"http://\S+", sentence)
-
         monkeypatch.setattr(live.RunningResults, "hear", visit)
-        monkeypatch.setattr(live, "say", note)
+
+        def note(sentence: str) -> None:
+            self.note(sentence)
+            say(sentence)
+
+        monkeypatch.setattr(training, "say", note)
         monkeypatch.setattr(page_of, "_PERIOD", 0.0)
         monkeypatch.setattr(page_of, "_SHARE", inf)
+
+    def note(self, sentence: str) -> None:
+        self.addresses += re.findall(r"http://\S+", sentence)
 
 
 def test_a_comparison_is_followed_and_the_page_ends_with_it(
@@ -93,9 +105,27 @@ def test_a_page_that_cannot_be_served_stops_no_run(
     monkeypatch.setattr(page_of, "_HOST", "192.0.2.1")  # no address of this machine
     code, _, err = favano("run", *SHORT, "--live", "--out", "r")
     assert code == 0
-    assert "favano: --live: no page can be served (" in err
+    assert "favano: live: no page can be served (" in err
 
 
 def test_a_cluster_has_no_live_page(favano: Program) -> None:
     code, _, err = favano("run", *SHORT, "--live", "--cluster", "auto")
     assert (code, err.startswith("favano: live=True: listens in this process")) == (2, True)
+
+
+def test_a_program_has_the_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With own data."""
+    visitor = Visitor(monkeypatch)
+    monkeypatch.setattr(api, "notice", visitor.note)
+    x, y = torch.randn(120, 4), torch.randint(0, 2, (120,))
+    problem = Problem(nn.Linear(4, 2), train=(x, y), test=(x, y), split="iid")
+    fleet = Fleet(clients=4)
+    simulate("favano", problem, fleet, selected=2, horizon=70, evaluate_every=35, live=True)
+    assert visitor.lines == [{"FAVANO": 1}, {"FAVANO": 2}, {"FAVANO": 3}]
+    with pytest.raises(URLError):
+        urlopen(visitor.addresses[-1])
+
+
+def test_the_page_of_a_program_listens_here() -> None:
+    with pytest.raises(BadInput, match="live=True: listens in this process"):
+        simulate(live=True, cluster="auto")

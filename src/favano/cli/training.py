@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from favano.cli.live import beginning, live_page
 from favano.cli.progress import decoding
 from favano.cli.shell import (
     INTERRUPTED,
@@ -45,6 +44,7 @@ from favano.results import (
 )
 from favano.run.folder_lock import FolderLock
 from favano.run.listeners import Listener, check_here, listening
+from favano.run.live_page import beginning, live_page
 from favano.run.progress import ProgressBar
 from favano.run.trackers import check_trackers, trackers
 from favano.specification.config import spec_keys
@@ -155,7 +155,7 @@ def train(
         with ExitStack() as during:
             if live:
                 shown = _shown(dict(zip(folders, specs, strict=True)), missing, earlier)
-                listeners += during.enter_context(live_page(shown, out / PAGE, target))
+                listeners += during.enter_context(live_page(shown, str(out / PAGE), say, target))
             results = _results(missing, data_dir, every, cluster, listeners, earlier)
         if not force:
             for result, folder in zip(results, missing, strict=True):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from favano.data import is_natural
 from favano.errors import require
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from favano.run.own_data import OwnData
     from favano.run.progress import Progress
 
+_REPORT: Final = 'result.report("page.html") writes it'
+
 
 def simulate(
     method: AMethod = "favano",
@@ -54,6 +56,7 @@ def simulate(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     track: str | Sequence[str] | None = None,
+    live: bool = False,
     checkpoints: Path | str | None = None,
     cluster: str | None = None,
     **keys: Unpack[Keys],
@@ -75,6 +78,8 @@ def simulate(
         track: a tracker, or several, that get all evaluations, too: `tensorboard:DIR`, `wandb:DIR`
             (offline) or `mlflow:DIR`. One that is not installed or fails is named in a warning, and
             the runs go on without it.
+        live: serve a page of the results so far while the runs go on, on this machine alone; its
+            address is told.
         checkpoints: folder for checkpoints. A run that was ended before its time, even by a crash,
             goes on from there when it is asked for again.
         cluster: `auto` spreads seeds and methods over the GPUs of this machine, `HOST:PORT` over a
@@ -90,7 +95,7 @@ def simulate(
     so does an error of `on_evaluate`, which is raised as it came.
     """
     return _run(
-        [method], problem, fleet, keys, progress, on_evaluate, track, checkpoints, cluster
+        [method], problem, fleet, keys, progress, on_evaluate, track, live, checkpoints, cluster
     ).results[0]
 
 
@@ -102,6 +107,7 @@ def compare(
     progress: Progress | bool | None = None,
     on_evaluate: Observer | None = None,
     track: str | Sequence[str] | None = None,
+    live: bool = False,
     checkpoints: Path | str | None = None,
     cluster: str | None = None,
     **keys: Unpack[Keys],
@@ -114,7 +120,7 @@ def compare(
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
     shown = methods if isinstance(methods, str) else type(methods).__name__
     require(several, "methods", shown, "need a list of methods")
-    rest = progress, on_evaluate, track, checkpoints, cluster
+    rest = progress, on_evaluate, track, live, checkpoints, cluster
     return _run(list(methods), problem, fleet, keys, *rest, compared=True)
 
 
@@ -184,6 +190,7 @@ def _run(
     progress: Progress | bool | None,
     on_evaluate: Observer | None,
     track: str | Sequence[str] | None,
+    live: bool,
     checkpoints: Path | str | None,
     cluster: str | None,
     *,
@@ -191,16 +198,18 @@ def _run(
 ) -> Comparison:
     rule = "need a function of a row"
     require(on_evaluate is None or callable(on_evaluate), "on_evaluate", on_evaluate, rule)
+    from favano.run.listeners import check_here, listening
     from favano.run.trackers import check_trackers, trackers
 
     tracked = check_trackers(track, cluster)
+    check_here("live", live, cluster)
     given, data, specs = prepare(methods, problem, fleet, keys, compared=compared)
-    from favano.results import Comparison, Interrupted, check_writable
+    from favano.results import Comparison, Interrupted, Result, check_writable
     from favano.run.backend import place
     from favano.run.checkpoints import Checkpoints
     from favano.run.early_stopping import EarlyStopping
     from favano.run.inputs import RunInputs
-    from favano.run.listeners import listening
+    from favano.run.live_page import beginning, live_page
     from favano.run.observer import ObserverFailed
     from favano.run.samples import new_network
 
@@ -214,9 +223,13 @@ def _run(
         kept = Checkpoints([folder / folder_name(spec.name) for spec in specs])
     failed: Exception | None = None
     try:
-        with place(cluster, on_evaluate) as there:
+        with place(cluster, on_evaluate) as there, ExitStack() as during:
             together = there.prepare(specs[0], inputs)
-            told = listening(trackers(tracked, specs), on_evaluate)
+            listeners = trackers(tracked, specs)
+            if live:
+                empty = [beginning(Result.of(spec)) for spec in specs]
+                listeners += during.enter_context(live_page(empty, _REPORT, notice))
+            told = listening(listeners, on_evaluate)
             with told as observer, shown_progress(progress) as shown:
                 results = together(specs, progress=shown, on_evaluate=observer, checkpoints=kept)
     except ObserverFailed as error:

@@ -1,15 +1,13 @@
-"""`--live`: a page of the results so far, while the runs go on."""
+"""A page of the results so far, while the runs go on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from favano.cli.shell import say
 from favano.records import Row
 from favano.report import title_of
 from favano.report.live import LivePage, live_server
@@ -55,22 +53,23 @@ class RunningResults:
 
 @contextmanager
 def live_page(
-    results: Sequence[Result], report: Path, target: float | None
+    results: Sequence[Result], report: str, say: Callable[[str], None], target: float | None = None
 ) -> Iterator[list[Listener]]:
     """Serve a page of these results while the block lasts; yields what is to hear of evaluations.
 
     Args:
         results: those that are there already, and empty or shorter ones of the runs to come.
         report: where the report of the whole runs will be.
+        say: is told the address.
         target: as in the report.
     """
     running = RunningResults(results)
-    page = LivePage(running.so_far, title_of(results), str(report), target)
+    page = LivePage(running.so_far, title_of(results), report, target)
     with ExitStack() as served:
         try:
             say(f"the results so far: {served.enter_context(live_server(page))}")
         except OSError as error:  # the runs matter more
-            say(f"--live: no page can be served ({error.strerror or error}); the runs go on")
+            say(f"live: no page can be served ({error.strerror or error}); the runs go on")
             yield []
             return
         yield [running]
