@@ -490,7 +490,7 @@ def test_ctrl_c_after_the_last_update_is_not_swallowed(monkeypatch: pytest.Monke
     def ctrl_c(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(seed_run, "audit", ctrl_c)
+    monkeypatch.setattr(seed_run, "per_client_scores", ctrl_c)
     with pytest.raises(favano.Interrupted) as ending:
         favano.simulate("favano", own(network()), FLEET, **KEYS)
     assert isinstance(ending.value.result, favano.Result)

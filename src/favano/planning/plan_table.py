@@ -124,7 +124,7 @@ def _table(
     there = None  # how much of the time, where the names do not say so
     if presence is not None and first != kind == "there":
         there = presence.share(presence.horizon)
-    answers = "answers" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
+    updates = "updates" if plan.planned.spec.clock.selection.name == "uniform" else "selected"
     more, by_samples = [] if there is None else [kind], plan.planned.fair
     each = np.full(fleet.clients, 1 / fleet.clients) if by_samples is None else by_samples
     due = np.array([each[number == group].sum() for group in range(len(names))])
@@ -140,7 +140,7 @@ def _table(
                 name.removesuffix(" tenth").removesuffix(" available").removesuffix(" least"),
                 *([] if there is None else [f"{there[number == group].mean():.1%}"]),
                 f"{members:,}",
-                f"{jobs[group]:,}" if answers == "answers" else f"{those.mean():.1%}",
+                f"{jobs[group]:,}" if updates == "updates" else f"{those.mean():.1%}",
                 f"{steps[those].sum() / contacts:.2f}",
                 f"{(steps[those] == 0).sum() / contacts:.1%}",
                 f"{schedule.staleness[those].sum() / contacts:.2f}",
@@ -148,7 +148,7 @@ def _table(
                 f"{due[group]:.1%}",
             ]
         )
-    headings = [first, *more, "clients", answers, "steps", "no step", "delay", "weight", fair]
+    headings = [first, *more, "clients", updates, "steps", "no step", "delay", "weight", fair]
     if weights is None:
         shares = jobs / max(1, int(jobs.sum()))
         measure = "share of the jobs (stroke: fair)"
