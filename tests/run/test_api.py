@@ -683,6 +683,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(buffer=3), "buffer=3: is a key of fedbuff, not of favano$"),
     (lambda: compare(["favano", favano.FedBuff()], buffer=3),
      r"buffer=3: is an option of the method: give it to FedBuff\(...\)$"),
+    (lambda: simulate(out="here"), r"out=here: is a flag of the command line; use result.save\("),
     (lambda: simulate(lr=0.1), r"lr=0.1: unknown key; did you mean learning_rate\?$"),
     (lambda: simulate("favano", "digits", dataset="mnist"), "dataset=mnist: is the problem, the "),
     (lambda: favano.Fleet(mean=[]), r"mean=\(\): |mean=\[\]: "),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from favano.timing import (
     client_speeds,
     two_speeds,
 )
+from favano.timing.conditions import Conditions, Links
 
 LAWS: list[StepLaw] = [Geometric(), Exponential(), Deterministic(), LogNormal(0.7)]
 
@@ -228,3 +230,19 @@ def test_the_cost_of_a_plan_is_known_before(policy: Policy) -> None:
     fleet = two_speeds(12)
     made = len(plan(policy, fleet, horizon=3000, seed=0).client)
     assert 0.4 * made < expected_jobs(policy, fleet, 3000) < 2.5 * made
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Rounds(selected=5, local_steps=4),
+        Windowed(period=9.0, local_steps=4),
+        Buffered(buffer=3, local_steps=4, hand_out="idle", concurrency=6),
+        Buffered(buffer=1, local_steps=4, hand_out="flush"),
+    ],
+)
+def test_slow_messages_make_a_plan_cheaper(policy: Policy) -> None:
+    links = Links(down=np.full(12, 50.0), up=np.full(12, 100.0))
+    fleet = replace(two_speeds(12), conditions=Conditions(links=links))
+    made = len(plan(policy, fleet, horizon=9000, seed=0).client)
+    assert 0.4 * made < expected_jobs(policy, fleet, 9000) < 2.5 * made

@@ -291,6 +291,12 @@ def test_what_has_no_exact_law_is_refused(
         step_weights("stochastic", "exact", (), policy, fleet)
 
 
+def test_the_refusal_of_links_names_what_the_user_can_change() -> None:
+    fleet = replace(AWAY_FLEET, conditions=Conditions(links=LINKS))
+    with pytest.raises(BadInput, match=r"^weights=exact: messages that take time leave clients"):
+        step_weights("stochastic", "exact", (), POLLING, fleet)
+
+
 def test_runs_with_faults_cannot_be_made_longer() -> None:
     fleet = replace(AWAY_FLEET, conditions=Conditions(faults=(Fault((0,), "slow", value=2.0),)))
     with pytest.raises(BadInput, match=r"^weights=monte-carlo: cannot be known from a longer run"):

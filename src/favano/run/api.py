@@ -114,7 +114,8 @@ def compare(
 ) -> Comparison:
     """Run several methods, or variants of one, on the same seeds; arguments as in `simulate`.
 
-    Keys of the clock go to the methods that have them. A number that lists several values, as in
+    Keys of the clock and options of a method, as `selection` or `weights`, go to the methods that
+    have them; the others run without. A number that lists several values, as in
     `learning_rate=[0.1, 0.5]`, makes a variant of each method for each of them.
     """
     several = isinstance(methods, Sequence) and not isinstance(methods, str)
@@ -173,6 +174,8 @@ def prepare(
 
     Of keys that are `tuned` nobody is told what they would be otherwise.
     """
+    rule = "is a flag of the command line; use result.save(folder), or checkpoints=folder"
+    require("out" not in keys, "out", keys.get("out"), rule)
     given, clients, rest = _parts(problem, fleet, _read(keys, methods))
     if holdout is not None:
         given = replace(given, holdout=holdout)

@@ -100,6 +100,8 @@ def _shortest_step(policy: Policy, fleet: ClientSpeeds) -> float:
 def expected_jobs(policy: Policy, fleet: ClientSpeeds, horizon: float) -> float:
     """About how many jobs a plan has, which is what it costs."""
     work = client_steps(policy, fleet) * fleet.mean  # (n,)
+    if (links := fleet.conditions.links) is not None:
+        work = work + links.down + links.up
     match policy:
         case Polling():
             return policy.selected * horizon / policy.period

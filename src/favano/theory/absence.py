@@ -95,12 +95,14 @@ def check_conditions(policy: Policy, fleet: ClientSpeeds) -> None:
     conditions = fleet.conditions
     if conditions.always_there:
         return
-    rule = f"leaves clients without an exact law of their steps; {_OTHERS}"
+    lawless = f"clients without an exact law of their steps; {_OTHERS}"
+    rule = f"leaves {lawless}"
     if isinstance(policy, Rounds) and policy.deadline is not None:
         raise BadInput("deadline", policy.deadline, rule)
     if not isinstance(policy, Polling):  # a client answers with all its steps, or not at all
         return
-    require(conditions.links is None, "link", "given", rule)
+    links = conditions.links
+    require(links is None, "weights", "exact", f"messages that take time leave {lawless}")
     require(conditions.timeout == inf, "timeout", conditions.timeout, rule)
     for fault in conditions.faults:
         good = fault.what in ("duplicate", "poison")  # which change no step
