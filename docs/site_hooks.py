@@ -31,6 +31,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         if path.startswith("docs/") or not (root / path).is_file():
             return link[0]  # a page of the site, or a link that is broken: MkDocs says so
         address = f"{COPIES}/{path}"
+        if path.endswith(".md"):
+            address += ".txt"  # else MkDocs takes it for a page of the site, too late to make it
         if address not in files.src_uris:
             files.append(File.generated(config, address, abs_src_path=str(root / path)))
         return f"]({relpath(address, here)})"

@@ -112,10 +112,11 @@ def site(tmp_path: Path) -> Path:
         "nav": ["index.md", "adr/index.md"],
     }  # fmt: skip
     pages = {
-        "docs/index.md": "# One\n\n[two](adr/index.md#part) [code](../code.py)\n",
+        "docs/index.md": "# One\n\n[two](adr/index.md#part) [code](../code.py) [no](../notes.md)\n",
         "docs/adr/index.md": "# Two\n\n## Part\n\n[first](0001-first.md)\n",
         "docs/adr/0001-first.md": "# First\n",
         "code.py": "NUMBER = 3\n",
+        "notes.md": "# Notes\n",
         "mkdocs.yml": yaml.dump(small),
     }
     for name, text in pages.items():
@@ -128,6 +129,8 @@ def test_a_whole_site_is_built_with_what_lies_outside_of_docs(site: Path) -> Non
     build(load_config(str(site / "mkdocs.yml")))
     assert (site / "site" / "repository" / "code.py").read_text() == "NUMBER = 3\n"
     assert 'href="repository/code.py"' in (site / "site" / "index.html").read_text()
+    assert (site / "site" / "repository" / "notes.md.txt").read_text() == "# Notes\n"
+    assert 'href="repository/notes.md.txt"' in (site / "site" / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
