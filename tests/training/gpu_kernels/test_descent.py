@@ -12,7 +12,10 @@ import torch
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(
     "shapes",
-    [[(50, 100)], [(1,)], [(3, 5, 5), (1, 70), (70, 60), (64, 1)], [(100, 100), (64, 64)]],
+    [
+        *([(50, 100)], [(1,)], [(), (3, 5, 5), (1, 70), (70, 60), (64, 1), ()]),
+        *([(100, 100), (64, 64)], [()]),
+    ],
     ids=str,
 )
 def test_each_lane_steps_at_its_own_rate(shapes: Sequence[tuple[int, ...]], turned: bool) -> None:
@@ -31,6 +34,6 @@ def test_each_lane_steps_at_its_own_rate(shapes: Sequence[tuple[int, ...]], turn
     if turned:
         gradients = [part.mT.contiguous().mT if part.ndim > 2 else part for part in gradients]
     Descent(sizes, stack.device)(models, gradients, rates, stack, rows)
-    moves = torch.cat([gradient.flatten(1) for gradient in gradients], dim=1)
+    moves = torch.cat([gradient.reshape(3, -1) for gradient in gradients], dim=1)
     before[rows, : sum(sizes)] -= rates[:, None] * moves
     torch.testing.assert_close(stack, before)

@@ -77,7 +77,7 @@ class Descent:
             if number not in self._joined:
                 _descend(models[:, begin:], gradient, rates, to[:, begin:], rows)
         if self._joined:
-            joined = [gradients[number].flatten(1) for number in self._joined]
+            joined = [gradients[number].reshape(len(models), -1) for number in self._joined]
             _descend(models, torch.cat(joined, dim=1), rates, to, rows, self._places)
 
 
