@@ -67,7 +67,7 @@ def shown(numbers: Spread | None, form: str = ",.0f") -> str:
     """Median and range."""
     if numbers is None:
         return ""
-    if "min" not in numbers:
+    if "min" not in numbers or numbers["min"] == numbers["max"]:  # one sample
         return format(numbers["median"], form)
     return f"{numbers['median']:{form}} ({numbers['min']:{form}}..{numbers['max']:{form}})"
 
