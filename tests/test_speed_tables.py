@@ -108,5 +108,5 @@ def test_programs_in_jax_are_compared_network_by_network(
     monkeypatch.setattr(speed_tables, "RESULTS", tmp_path)
     _, _, row, *_ = speed_tables.peers_gpu().splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    speeds = ["30 (20..40)", "10 (10..10)", "3.00 (2.00..4.00)"]
+    speeds = ["30 (20..40)", "10", "3.00 (2.00..4.00)"]
     assert cells == ["LSTM", "10", *speeds, "missing: failed: no memory", ""]
