@@ -37,12 +37,13 @@ class ForkedCalls(Generic[T]):
         return self
 
     def __exit__(self, *about: object) -> None:
-        """End what is still under way."""
-        for process, ours in self._started:
-            ours.close()
-            if process.pid is not None:
-                process.terminate()
-                process.join()
+        """End what is still under way, also if Ctrl-C is pressed again."""
+        with _uninterrupted():
+            for process, ours in self._started:
+                ours.close()
+                if process.pid is not None:
+                    process.terminate()
+                    process.join()
 
     def begin(self) -> None:
         """Begin now; else several calls begin when their results are asked for."""
@@ -88,7 +89,7 @@ class ForkedCalls(Generic[T]):
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off: a process that is just forked would be known to nobody."""
+    """Put Ctrl-C off: a process that is just forked, or not yet ended, would be left behind."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

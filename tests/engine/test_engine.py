@@ -17,8 +17,8 @@ from favano.engine import (
     PlainLoop,
     Scoring,
     ServerVersion,
-    client_models,
     dispatcher,
+    spread,
     updaters,
 )
 from favano.engine.updaters import ByProducts, walk
@@ -438,7 +438,7 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of runs of different methods, every third moment, in one piece or in many."""
-    monkeypatch.setattr(client_models, "_NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr(spread, "_NUMBERS_AT_ONCE", at_once)
     problems = [problem(name, 3) for name in ("favano", "quafl", "asofed")]
     expected = {}
     for run, case in enumerate(problems):
@@ -458,11 +458,11 @@ def test_what_is_measured_together_is_that_of_the_plain_loop(
         assert isinstance(event, ServerVersion)
         assert bool(event.measured) == (event.version % 3 == 2)
         for evaluated in event.measured:
-            spread, server = expected[run, event.version], evaluated.server
+            wanted, server = expected[run, event.version], evaluated.server
             assert torch.equal(server, event.server)
-            numbers = torch.cat([server[:2], spread.distances])
+            numbers = torch.cat([server[:2], wanted.distances])
             torch.testing.assert_close(evaluated.numbers, numbers, rtol=1e-10, atol=1e-20)
-            torch.testing.assert_close(evaluated.mean, spread.mean, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(evaluated.mean, wanted.mean, rtol=1e-10, atol=1e-10)
             measured += 1
     assert measured == sum(together) > len(together)
 
