@@ -26,6 +26,7 @@ def mnist(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("mnist")
 def test_a_figure_and_the_same_again(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -128,6 +128,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_mnist_from_its_files(
     data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_fraction_leaves_held_out_samples_alone() -> None:
     assert len(held.train.labels) == pytest.approx(1237 / 4, abs=5)  # a quarter of each class
 
 
+@pytest.mark.slow
 def test_femnist_from_its_files(data_root: Path, tmp_path: Path) -> None:
     dataset = load("femnist", data_dir=data_root, cache_dir=tmp_path, normalise=True)
     assert dataset.train.inputs.shape == (41495, 1, 28, 28)

@@ -53,6 +53,7 @@ def test_the_page_names_command_cost_and_constants(folder: Path) -> None:
     assert not {"scale", "not the paper's"} & facts(folder, SMALL, "", "", 1.0, {}).keys()
 
 
+@pytest.mark.slow
 def test_pictures_as_png_and_pdf_equal_when_drawn_again(folder: Path) -> None:
     paths = draw(folder, SMALL)
     assert {path.suffix for path in paths} == {".png", ".pdf"}
