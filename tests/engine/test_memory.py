@@ -98,6 +98,7 @@ def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
     assert making.capacities == [8, 4, 2, 1][: 1 + len(at)]
 
 
+@pytest.mark.slow
 def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     short = Short(LaneStack.launch, {4})
     monkeypatch.setattr(LaneStack, "launch", lambda *given: short(*given))
