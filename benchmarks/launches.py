@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from measurement import Document, heading, write
 from other_networks import Transformer as RowTransformer
+from other_networks import convnet as wide_convnet
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
@@ -119,15 +120,6 @@ def convnet() -> nn.Module:
         nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 10),
-    )  # fmt: skip
-
-
-def wide_convnet() -> nn.Module:
-    """Two convolutions and a linear layer that has nearly all of the 1.66 million parameters."""
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10),
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ FedJAX's own data sets are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -55,14 +57,13 @@ def initial() -> Params:
     }
 
 
-def main() -> None:
+def train(
+    loss: Callable[[Params, Batch, jax.Array], jax.Array],
+    clients: dict[str, dict[str, np.ndarray]],
+    parameters: Params,
+    meter: Meter,
+) -> None:
     """Rounds of federated averaging until the time is over."""
-    seconds = seconds_argument()
-    images, labels = samples()
-    clients = {
-        f"{index:03d}": {"x": x, "y": y.astype(np.int32)}
-        for index, (x, y) in enumerate(zip(images, labels, strict=True))
-    }
     sampler = fedjax.client_samplers.UniformGetClientSampler(
         fedjax.InMemoryFederatedData(clients), num_clients=SELECTED, seed=0
     )
@@ -75,13 +76,23 @@ def main() -> None:
             batch_size=BATCH, num_epochs=None, num_steps=LOCAL_STEPS, drop_remainder=True
         ),
     )
-    state = algorithm.init(initial())
-    meter, done = Meter("fedjax", seconds), False
+    state, done = algorithm.init(parameters), False
     while not done:
         state, _ = algorithm.apply(state, sampler.sample())
         jax.block_until_ready(state.params)
         done = meter.over()
     meter.report("fedjax", "jax")
+
+
+def main() -> None:
+    """The perceptron of the comparison."""
+    seconds = seconds_argument()
+    images, labels = samples()
+    clients = {
+        f"{index:03d}": {"x": x, "y": y.astype(np.int32)}
+        for index, (x, y) in enumerate(zip(images, labels, strict=True))
+    }
+    train(loss, clients, initial(), Meter("fedjax", seconds))
 
 
 if __name__ == "__main__":
