@@ -22,22 +22,27 @@ class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     """
 
     products: Floats = np.empty((0, 0))  # inner products of w and the differences
+    lengths: dict[bytes, float]  # that were asked for before, by the coefficients
 
     def __array_finalize__(self, like: object) -> None:
         """Sums of combinations are of the same models."""
-        self.products = getattr(like, "products", Combination.products)
+        if isinstance(like, Combination):
+            self.products, self.lengths = like.products, like.lengths
 
     def norm(self) -> float:
         """Euclidean length of the sum."""
-        of = np.array(self)
-        of[0] = of.sum()  # w is in all the others, too
-        return math.sqrt(max(float(of @ self.products @ of), 0.0))
+        if (length := self.lengths.get(key := self.tobytes())) is None:
+            of = np.array(self)
+            of[0] = of.sum()  # w is in all the others, too
+            length = math.sqrt(max(float(self.products.dot(of).dot(of)), 0.0))
+            self.lengths[key] = length
+        return length
 
 
 def units(products: Floats) -> Stack:
     """Each of the models as a combination of them, (m, m)."""
     combinations = np.eye(len(products)).view(Combination)
-    combinations.products = products
+    combinations.products, combinations.lengths = products, {}
     return cast(Stack, combinations)
 
 
