@@ -737,7 +737,8 @@ def test_notebooks_show_one_line(tmp_path: Path) -> None:
         "split=iid, batch_size=8)"
     )
     result = favano.simulate("favano", problem, FLEET, **TWO_SEEDS)
-    shown = rf"Result\(favano: {100 * sum(result.accuracy) / 2:.2f} %, complete, seeds: 0, 1\)"
+    mean, spread = 100 * np.mean(result.accuracy), 100 * np.std(result.accuracy, ddof=1)
+    shown = rf"Result\(favano: {mean:.1f} ± {spread:.1f} %, complete, seeds: 0, 1\)"
     assert re.fullmatch(shown, repr(result))
     assert re.fullmatch(rf"Comparison\(results=\[{shown}\]\)", repr(favano.Comparison([result])))
     loaded = favano.load(result.save(tmp_path))

@@ -1,4 +1,4 @@
-"""The server: FAVANO in real time. At each tick it uses the answers of two clients."""
+"""The server: FAVANO in real time. At each tick it uses what two clients send."""
 
 import torch
 from flwr.app import ArrayRecord, Context, MetricRecord

@@ -7,7 +7,7 @@ from math import isfinite
 from statistics import fmean
 
 from favano.records import ACCURACY, MetricRecord, leading
-from favano.report.table import ValueSpread
+from favano.report.table import ValueSpread, over
 from favano.report.wording import DASH, fixed, percent, signed, significant
 
 _PERCENT = "%"
@@ -43,10 +43,17 @@ def stated(metric: MetricRecord, value: float) -> str:
 
 
 def mean_of(values: Sequence[float], metrics: tuple[MetricRecord, ...]) -> str:
-    """The mean over seeds of the leading metric; empty without any."""
+    """The mean over seeds of the leading metric, with its deviation; empty without any.
+
+    >>> mean_of([0.912], (ACCURACY,)), mean_of([0.9, 0.92], (ACCURACY,))
+    ('91.20 %', '91.0 ± 1.4 %')
+    """
     if not values:
         return ""
     metric, mean = leading(metrics), fmean(values)
+    if len(values) > 1:
+        words = f"{with_spread(metric, over(values))} {metric.unit}".rstrip()
+        return words if metric == ACCURACY else f"{metric.name} {words}"
     return f"{100 * mean:.2f} %" if metric == ACCURACY else stated(metric, mean)
 
 

@@ -495,7 +495,7 @@ class Comparison:
         return results
 
     def __str__(self) -> str:
-        """Methods with the mean of their leading metric at the horizon, as in tables."""
+        """Methods with their leading metric at the horizon, over seeds as in tables."""
         return "\n".join(
             f"{result.name}: {mean_of(result.final(), result.metrics)}"
             for result in self.results
