@@ -95,9 +95,9 @@ def second_start(lab: Lab, horizon: float) -> Document:
     return {"first_start": first, "second_start": second, "ratio": ratio}
 
 
-def network(name: str, lab: Lab, horizon: float) -> Document:
+def network(name: str, lab: Lab, horizon: float, **own: str) -> Document:
     """Any other network, in lanes and in the plain loop."""
-    keys = {"device": lab.device, **(TINY | {"seeds": "1"} if lab.quick else {})}
+    keys = {"device": lab.device, **own, **(TINY | {"seeds": "1"} if lab.quick else {})}
     words = [name, *words_of(keys), "--seconds", f"{0.1 if lab.quick else SAMPLE:g}"]
     document = last_document(
         call([sys.executable, str(HERE / "other_networks.py"), *words], lab.left)
@@ -145,6 +145,11 @@ LINES = {
     "lstm": Line("LSTM over 28 rows", partial(network, "lstm"), 60),
     "transformer": Line("transformer, 2 layers", partial(network, "transformer"), 60),
     "convnet": Line("ConvNet, 5 x 5", partial(network, "convnet"), 60),
+    "convnet-50": Line(
+        "the same in batches of 50, one run of 20 clients",
+        partial(network, "convnet", batch_size="50", clients="20", selected="4", seeds="1"),
+        60,
+    ),
 }
 SHOWN = {
     "seconds": "{:.1f} s in all",
