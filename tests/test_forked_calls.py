@@ -84,7 +84,8 @@ def test_processes_that_nobody_waits_for_are_ended() -> None:
 def test_ctrl_c_is_left_to_the_process_that_asked(tmp_path: Path) -> None:
     """A terminal sends it to all of them: the others print nothing, and end."""
     program = """
-import os, signal, sys, time
+import os, signal, time
+from functools import partial
 from favano.forked_calls import ForkedCalls
 
 def interrupt() -> int:
@@ -93,7 +94,7 @@ def interrupt() -> int:
     return 0
 
 try:
-    with ForkedCalls([interrupt, interrupt], 2) as forked:
+    with ForkedCalls([interrupt, partial(time.sleep, 1000)], 2) as forked:
         forked.results()
 except KeyboardInterrupt:
     print("interrupted", [process.is_alive() for process, _ in forked._started])

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Generic, Self, TypeVar
 
 T = TypeVar("T")
+_LOOK = 1.0  # seconds
 _ENDING = {signal.SIGINT, signal.SIGTERM}
 
 
@@ -49,17 +50,20 @@ class ForkedCalls(Generic[T]):
         """Begin now; else several calls begin when their results are asked for."""
         if not self._count:
             return
+        with warnings.catch_warnings(), _uninterrupted():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, as PyTorch has
+            for first in range(self._count):
+                self._start(first)
+
+    def _start(self, first: int) -> None:
+        """Start one process; what is freed here may swallow a Ctrl-C if it is not put off."""
         context = multiprocessing.get_context("fork")
-        for first in range(self._count):
-            ours, theirs = context.Pipe(duplex=False)
-            inherited = [ours, *(others for _, others in self._started)]
-            given = first, theirs, inherited
-            process = context.Process(target=self._serve, args=given, daemon=True)
-            self._started.append((process, ours))
-            with warnings.catch_warnings(), _uninterrupted():
-                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, as PyTorch has
-                process.start()
-            theirs.close()
+        ours, theirs = context.Pipe(duplex=False)
+        given = first, theirs, [ours, *(others for _, others in self._started)]
+        process = context.Process(target=self._serve, args=given, daemon=True)
+        self._started.append((process, ours))
+        process.start()
+        theirs.close()
 
     def results(self) -> list[T]:
         """The result of each call, in order; waits for them."""
@@ -67,6 +71,8 @@ class ForkedCalls(Generic[T]):
             self.begin()
         made: dict[int, T] = {}
         for _, ours in self._started:
+            while not ours.poll(_LOOK):  # a Ctrl-C just before a wait does not end it
+                pass
             with suppress(EOFError, OSError):  # it has failed
                 made |= ours.recv()
         return [
