@@ -56,7 +56,7 @@ docs: setup
 # Strict: a broken link, a page that nobody links to, or an undocumented name ends it, as does a block
 # of code that fails. Then `python -m http.server -d site`.
 site: setup
-	$(PYTEST) $(PROCESSES) -m "not slow" tests/docs
+	$(PYTEST) $(PROCESSES) -m "not slow or sampled" tests/docs
 	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup

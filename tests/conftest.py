@@ -24,8 +24,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, same in cases.items():  # by the name: not the same methods everywhere
-        for item in (item for place, item in enumerate(same) if (place + len(name)) % 6):
-            item.add_marker(pytest.mark.slow)
+        for place, item in enumerate(same, len(name)):
+            if place % min(6, len(same)):
+                item.add_marker(pytest.mark.slow)
     if torch.cuda.is_available():
         return
     for item in items:

@@ -240,6 +240,7 @@ def test_wrong_hooks_are_refused_in_one_sentence(
     assert line.startswith(f"favano: method=group: {said}")
 
 
+@pytest.mark.sampled
 @FORKS
 @pytest.mark.parametrize("name", [f"{EXAMPLE}:Ca2fl", "asofed"])
 def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:

@@ -80,6 +80,7 @@ def test_force_begins_anew_and_resume_goes_on_with_it(
     assert contents(tmp_path / "r")["history.csv"] == before["history.csv"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("first", "then"),
     [

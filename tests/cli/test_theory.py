@@ -103,6 +103,7 @@ def test_steps_that_the_theorem_is_not_about_are_refused(
         assert err == f"favano: {flag[2:]}={value}: {rule} the method's own steps\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["bound", "learning-rate", "complexity", "advise"])
 def test_numbers_of_extreme_constants_are_short(
     command: str,

@@ -142,6 +142,7 @@ def test_no_run_changes_another(capacity: int, at_once: int) -> None:
     assert all(any(event.refused for event in p.alone) for p in problems if p.poisoned)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", thinned([1, 3], [3]))
 def test_nor_does_it_on_other_lanes(every: int) -> None:
     problems = varied()[::every]

@@ -194,6 +194,7 @@ def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> No
     assert federation.jump <= 3.0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("method", "liar", "least"),
     [
@@ -291,6 +292,7 @@ def test_a_liar_does_not_move_the_bound_step_by_step() -> None:
     assert outcome.ratio <= 3.0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", METHODS)
 def test_honest_nodes_are_left_alone(method: str) -> None:
     outcome = seen(method, None)
@@ -452,6 +454,7 @@ def test_models_of_their_own_that_were_shortened_are_replayed_to_the_bit(buffers
     assert diverges(strategy, result).equal
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "changes",
     [

@@ -226,6 +226,7 @@ def by_samples(**keys: object) -> AuditRecord:
     return audit(planned, planned.weights)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", [{"algorithm": "favano"}, {"algorithm": "favano-delta"},
                                   {"algorithm": "asyncsgd", "horizon": 4000.0}])  # fmt: skip
 def test_samples_count_in_proportion(keys: dict[str, object]) -> None:

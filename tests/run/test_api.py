@@ -323,6 +323,7 @@ def sure(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return outputs.softmax(1).amax(1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "differing"),
     [

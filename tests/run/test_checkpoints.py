@@ -274,6 +274,7 @@ def test_the_newest_two_are_kept_and_a_damaged_one_is_refused(
     assert len(list(newest.parent.iterdir())) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"favano-checkpoint 2 0\n", b"favano-checkpoint 1"]
 )

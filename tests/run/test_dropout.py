@@ -62,6 +62,7 @@ CASES: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keys", thinned(CASES, CASES[:3]), ids=label)
 def test_whatever_trains_it_changes_nothing(keys: dict[str, object]) -> None:
     """Nor does the state of PyTorch's generator."""

@@ -56,6 +56,7 @@ def close(actual: Sequence[Row], expected: Sequence[Row]) -> None:
         assert measured == pytest.approx(reference, rel=2e-3, abs=1e-6)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("steps", [engines._steps, cpu_stacks])
 def test_the_models_of_runs_that_have_ended_are_freed_at_once(
     steps: Callable[..., object], digits: Samples, monkeypatch: pytest.MonkeyPatch

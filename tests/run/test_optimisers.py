@@ -99,6 +99,7 @@ def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("kind", ["leaf-lstm", "gru", "transformer"])
 def test_texts_in_stacked_lanes_equal_the_loop(

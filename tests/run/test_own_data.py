@@ -324,6 +324,7 @@ def test_named_data_by_a_file(tmp_path: Path) -> None:
     assert favano.simulate("favano", given, **GIVEN).spec.fleet.clients == 6
 
 
+@pytest.mark.slow
 def test_arrays_larger_than_memory_are_never_copied(tmp_path: Path) -> None:
     """The file has no blocks but those that are written; reading it all would take a while."""
     rows, width = 2**20, 2**14

@@ -85,6 +85,7 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "whole_jobs", loop_jobs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("room", [ROOM, 60])
 def test_the_history_is_that_of_lanes(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if there is not memory for all runs at a time."""

@@ -102,6 +102,7 @@ def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
     assert len(first) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("codec", ["lattice", "min-max", "qsgd"])
 @pytest.mark.parametrize("algorithm", thinned(["favano", "quafl", "fedbuff"], ["quafl"]))
 def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> None:
@@ -136,6 +137,7 @@ def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
         assert row.bits_up == other.bits_up or algorithm == "asyncfeded"
 
 
+@pytest.mark.slow
 def test_few_bits_alone_together_and_traced(
     digits: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:

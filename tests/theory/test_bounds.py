@@ -58,6 +58,7 @@ class NoisyQuadratics:
         return end
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rule", ["stochastic", "deterministic"])
 @pytest.mark.parametrize("away", thinned([3.0, 0.0], [3.0]))
 def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
