@@ -143,11 +143,11 @@ def _bounds(path: Path) -> object:
 
 
 def _run_file(path: Path) -> None:
-    command("report", str(path.parent.parent), "--out", "page.html")
     from favano.studies.request import Request
     from tests.run.small import reproduce_small
 
-    reproduce_small(path.parent.parent, Request(seeds=2))
+    reproduce_small(path.parents[2], Request(seeds=2))
+    command("report", str(path.parents[2]), "--out", "page.html")
 
 
 def _ledger(path: Path) -> object:
@@ -215,7 +215,7 @@ KINDS: Mapping[str, Kind] = {
     "used-summary": Kind("results/fedbuff/summary.json", _used, trains=True),
     "used-model": Kind("results/fedbuff/model.safetensors", _used, trains=True),
     "checkpoint": Kind("ended/checkpoints/*.checkpoint", _checkpoint, named="checkpoints"),
-    "run-file": Kind("reproduced/runs/*.json", _run_file, named="runs", trains=True),
+    "run-file": Kind("reproduced/runs/*/*.*", _run_file, named="runs", trains=True),
     "ledger": Kind("reproduced/small/runs.csv", _ledger),
     "curves": Kind("reproduced/small/curves.csv", _curves),
     "complexities": Kind("complexity/table.csv", _complexities),

@@ -9,10 +9,12 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import pytest
 
+import favano
 from favano.errors import BadInput
 from favano.methods import method_class, our_methods
 from favano.options import Option, options_of
 from favano.planning.planned import plan_seed
+from favano.run.job_cost import job_cost
 from favano.run.runner import run
 from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.parts import ProblemPart, RunPart
@@ -43,6 +45,15 @@ OTHERS: Mapping[str, object] = {
     "model": "transformer",
     "holdout": 20,
     "step_law": "exponential",
+    "mean": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0),
+    "fleet": "phones",
+    "flops_per_second": 1e6,
+    "group": ("share=0.5 mean=2", "share=0.5 mean=5"),
+    "availability": "daily:0.5:3:20",
+    "link": "0.05:0.05:1",
+    "server_link": "0.01:0.01",
+    "faults": "no-such-file",
+    "server": (favano.clip(0.001),),
     "warm_up": 9.0,
     "rate_schedule": "linear",
     "weight_bits": 2,
@@ -60,6 +71,10 @@ OTHERS: Mapping[str, object] = {
 
 # What an option requires, so that it is tried where it is accepted.
 CONTEXT: Mapping[str, Mapping[str, object]] = {
+    "flops_per_score": {"fleet": "phones"},
+    "when_away": {"availability": "daily:0.5:3:20"},
+    "timeout": {"availability": "daily:0.5:3:20"},
+    "server_link": {"link": "0.05:0.05:1"},
     "server_optimiser_rate": {"server_optimiser": "adam"},
     "server_momentum": {"server_optimiser": "adam"},
     "server_epsilon": {"server_optimiser": "adam"},
@@ -135,10 +150,11 @@ def outcome(keys: tuple[tuple[str, object], ...]) -> bytes | str:
     try:
         spec = resolve(make_spec(dict(keys)))
         samples = samples_of(spec.problem, spec.run.device)
-        result = run(spec, samples, named_model(spec, samples), workers=1)
+        model = named_model(spec, samples)
+        result, cost = run(spec, samples, model, workers=1), job_cost(spec, samples, model)
     except BadInput as refusal:
         return str(refusal)
-    plan = plan_seed(spec, spec.run.seed, samples.traits)
+    plan = plan_seed(spec, spec.run.seed, samples.traits, cost)
     return repr(
         (
             result.status,

@@ -38,7 +38,7 @@ def result_of(spec: Spec, samples: Samples) -> Result:
     thinned(["favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "asyncfeded"], ["favano"]),
 )
 def test_p15_the_same_run_twice_is_the_same_to_the_byte(algorithm: str, digits: Samples) -> None:
-    spec = changed(SHORT, {"algorithm": algorithm, "seeds": 2})
+    spec = variant(SHORT, {"algorithm": algorithm, "seeds": 2})
     assert history_to_csv(result_of(spec, digits).rows) == history_to_csv(
         result_of(spec, digits).rows
     )

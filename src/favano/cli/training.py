@@ -139,6 +139,7 @@ def train(
     missing: dict[Path, Spec] = {}
     for spec, folder in zip(specs, folders, strict=True):
         if not force and is_finished(folder) and not is_longer(folder, spec):
+            read_result(folder)  # refused before a word is said if it is damaged
             say(f"already done: {folder} holds a run with these settings; --force repeats it")
         else:
             missing[folder] = spec

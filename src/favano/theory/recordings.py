@@ -50,9 +50,9 @@ def _reached(policy: Polling, time: Floats, chance: float, *, strict: bool) -> F
         window = policy.window(gap)
         return ~(before(time, window) if strict else at_or_before(time, window))
 
-    gap = np.floor(time / policy.period)  # or up to two more: idle time, ties
-    while (short := too_short(gap)).any():
-        gap = gap + short
+    gap = np.floor(time / policy.period)
+    for _ in range(3):  # idle time, ties; a time may be so long that one gap more is none
+        gap = gap + too_short(gap)
     return np.asarray((1.0 - chance) ** (np.maximum(gap, 1.0) - 1.0))
 
 
