@@ -256,6 +256,20 @@ def test_each_client_of_a_trace_has_its_own_law() -> None:
     assert fast.law.mean > slow.law.mean
 
 
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_recorded_step_that_no_window_holds(idle: bool, strict: bool) -> None:
+    """However long it is, steps up to it are made, and none from it on."""
+    policy = Polling(selected=2, local_steps=3, idle_in_interaction=idle, strict_ties=strict)
+    laws = [
+        class_laws(policy, traced_fleet(Trace((np.array([1.0, long]),) * 3)))[0].law.pmf
+        for long in (1e6, 1e12, 9.3e18, 1e300)
+    ]
+    for law in laws:
+        assert law == pytest.approx(laws[0], abs=1e-12)
+    assert laws[0][2:] == pytest.approx(0.0, abs=1e-12)
+
+
 def test_bad_input_is_refused_by_name() -> None:
     policy = Polling(selected=20, local_steps=5)
     with pytest.raises(BadInput, match=r"selected=20: need 1..clients \(10\)"):
