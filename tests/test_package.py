@@ -26,6 +26,7 @@ def test_version_and_citation_agree() -> None:
     assert project["urls"]["Paper"] in citation
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "known"),
     [

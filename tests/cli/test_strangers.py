@@ -224,6 +224,7 @@ def test_a_specification_is_run_on_purpose_and_says_what_it_executes(
     assert favano("run", *SHORT, *NAMED, "--out", "more")[2] == ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "line",
     ['[clock]\nselection = "evil.py:Gentle"', 'server = ["evil.py:Gentle"]',

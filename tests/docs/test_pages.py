@@ -38,6 +38,9 @@ COMMANDS = [
 ]
 
 
+ROOT_COMMAND = typer.main.get_command(app)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The working directory, from which files can be imported; the next page has its own."""
@@ -80,7 +83,7 @@ def test_few_blocks_are_not_run() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_that_are_not_run_are_understood(command: str) -> None:
     """Every flag and value is taken."""
-    kind = typer.main.get_command(app)
+    kind = ROOT_COMMAND
     words = shlex.split(command)
     context = kind.make_context("favano", words[1:])
     while (rest := [*context._protected_args, *context.args]) and hasattr(kind, "commands"):

@@ -107,6 +107,7 @@ def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert short.failed == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("at", [{2}, {4}, {6, 7}])  # the first is the reservation
 def test_rows_that_cannot_grow_make_lanes_give_way(
     at: set[int], monkeypatch: pytest.MonkeyPatch

@@ -381,6 +381,7 @@ def test_buffers_have_a_bound_of_their_own() -> None:
     assert [node.clipped for node in result.nodes][2] == 6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("counted", "claimed"),
     [(3.4e38, 4), (17 * 4, 4), (-1.0, 4), (2.5, 4), (1.0, 0)],

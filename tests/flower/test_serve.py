@@ -228,6 +228,7 @@ def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "other",
     [

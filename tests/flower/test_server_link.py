@@ -135,6 +135,7 @@ def traffic(**changes: Any) -> tuple[int, int]:
     return last.bytes_up, last.bytes_down
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("codec", "factor"), [("qsgd:8", 4.0), ("lattice:14:0.0001", 32 / 14)])
 def test_bytes_fall_by_the_factor_of_the_codec(codec: str, factor: float) -> None:
     """Except for the first model of each client: 1 of 20."""
@@ -175,6 +176,7 @@ def raising_nothing(handle: Any) -> Any:
     return safe
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("codec", CODECS)
 def test_nodes_that_come_and_go_are_sent_what_they_need(codec: str) -> None:
     grid, strategy = grid_of(), strategy_of(codec=codec)

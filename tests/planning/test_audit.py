@@ -51,6 +51,7 @@ def test_who_favours_nobody(keys: dict[str, object]) -> None:
     assert fast.weight + slow.weight == pytest.approx(1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "keys",
     [

@@ -130,6 +130,7 @@ def test_clipped_values_hear_nothing_if_asked() -> None:
     assert bool((gradient[~clipped] != 0).any())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", thinned([600, 2000], [600]))
 @pytest.mark.parametrize("gradients", ["neural", "weights"])
 def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> None:

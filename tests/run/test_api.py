@@ -178,6 +178,7 @@ class _Terminal(StringIO):
         return True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("stream", "asked", "shows"),
     [(_Terminal, None, "steps/s"), (StringIO, None, ""), (_Terminal, False, ""),

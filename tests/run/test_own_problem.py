@@ -114,6 +114,7 @@ def trained(**keys: object) -> favano.Result:
     return favano.simulate("favano-delta", problem, FLEET, **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "keys",
     [

@@ -136,6 +136,7 @@ class Failing(LoopJobs):
             models[int(self.rows[1][first])][3] = self.wrong
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("short", [False, True], ids=["not-finite", "memory"])
 def test_a_run_that_fails_in_the_middle_begins_again_on_lanes(
     short: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

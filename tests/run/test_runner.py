@@ -121,6 +121,7 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     assert first.runs[0].decoding_failures == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("algorithm", thinned(our_methods(), ["favano", "scaffold", "asofed"]))
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
@@ -341,6 +342,7 @@ def small_network() -> nn.Module:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "algorithm",
     thinned([*our_methods(), "favano, resnet20"], ["favano", "asyncfeded", "favano, resnet20"]),
