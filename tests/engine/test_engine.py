@@ -324,6 +324,7 @@ class KeepsHalf(FedFix):
 """
 
 
+@pytest.mark.slow
 def test_own_models_are_kept_also_after_an_update_without_answers(tmp_path: Path) -> None:
     """Such an update says nothing of what clients continue from."""
     path = tmp_path / "own.py"

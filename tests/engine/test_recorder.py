@@ -138,7 +138,7 @@ def test_lost_steps_count_as_local_steps_only() -> None:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:

@@ -170,6 +170,7 @@ class Rows(nn.Module):
         return output
 
 
+@pytest.mark.slow
 def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> None:
     kept = Checkpoints([tmp_path], 0.0, Notes())
 

@@ -72,6 +72,7 @@ def test_what_is_long_does_not_depend_on_seed_or_method() -> None:
     assert {possible_steps(plan) for plan in planned} == {140 * (7 / 2 + 3 / 16)}
 
 
+@pytest.mark.slow
 def test_runs_keep_their_kernels_in_a_shared_pool(digits: Samples) -> None:
     """One short and one long, or by hand: each as it is alone, with one process and with two."""
     torch.manual_seed(0)

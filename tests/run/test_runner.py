@@ -166,6 +166,7 @@ def test_all_bits_are_full_precision_to_the_byte(digits: Samples) -> None:
         assert torch.equal(value, full.models[0][name])
 
 
+@pytest.mark.slow
 def test_evaluation_in_full_precision_changes_the_scores_alone(digits: Samples) -> None:
     few, full = (
         result_of(changed(SHORT, {"quantise": "luq", "evaluate_with": how}), digits)

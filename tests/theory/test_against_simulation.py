@@ -301,7 +301,7 @@ def test_windows_of_thousands_of_jobs(client: Client, steps: int, period: int) -
 
 
 @given(clients(), polls(), st.booleans(), st.integers(0, 50))
-@settings(FIXED, max_examples=100)
+@settings(FIXED, max_examples=40)
 def test_the_planner_plays_every_step_as_by_hand(
     client: Client, asked: tuple[Polling, int], zero: bool, seed: int
 ) -> None:

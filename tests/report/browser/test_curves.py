@@ -90,7 +90,7 @@ def test_zoom_by_keyboard(opened: Open, report: Path) -> None:
     assert page.evaluate("location.hash") == ""
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 def test_every_range_is_drawn(opened: Open, report: Path, *, log: bool) -> None:
     """Of all axes and measures, with lines of seeds, and of a range without any value."""
