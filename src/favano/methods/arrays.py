@@ -21,7 +21,7 @@ class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
     the sum as it is written. Differences keep the length of a difference of close models exact.
     """
 
-    products: Floats = np.empty((0, 0))  # inner products of w and the differences
+    products: Floats  # inner products of w and the differences
     lengths: dict[bytes, float]  # that were asked for before, by the coefficients
 
     def __array_finalize__(self, like: object) -> None:

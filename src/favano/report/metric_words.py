@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from statistics import fmean
 
 from favano.records import ACCURACY, MetricRecord, leading
 from favano.report.table import ValueSpread, over
@@ -37,9 +36,8 @@ def amount(metric: MetricRecord, value: float) -> str:
 
 
 def stated(metric: MetricRecord, value: float) -> str:
-    """A value in a sentence; accuracies need no name."""
-    words = amount(metric, value)
-    return words if metric == ACCURACY else f"{metric.name} {words}"
+    """A value in a sentence."""
+    return _named(metric, amount(metric, value))
 
 
 def mean_of(values: Sequence[float], metrics: tuple[MetricRecord, ...]) -> str:
@@ -50,11 +48,10 @@ def mean_of(values: Sequence[float], metrics: tuple[MetricRecord, ...]) -> str:
     """
     if not values:
         return ""
-    metric, mean = leading(metrics), fmean(values)
+    metric = leading(metrics)
     if len(values) > 1:
-        words = f"{with_spread(metric, over(values))} {metric.unit}".rstrip()
-        return words if metric == ACCURACY else f"{metric.name} {words}"
-    return f"{100 * mean:.2f} %" if metric == ACCURACY else stated(metric, mean)
+        return _named(metric, f"{with_spread(metric, over(values))} {metric.unit}".rstrip())
+    return f"{100 * values[0]:.2f} %" if metric == ACCURACY else stated(metric, values[0])
 
 
 def gap(metric: MetricRecord, difference: float) -> str:
@@ -111,6 +108,11 @@ def level(metric: MetricRecord, value: float, other: float) -> bool:
     if metric.unit == _PERCENT:
         return fixed(100 * abs(value - other), 1) == "0.0"
     return number(metric, value) == number(metric, other)
+
+
+def _named(metric: MetricRecord, words: str) -> str:
+    """Words with the name of the metric, which accuracies do not need."""
+    return words if metric == ACCURACY else f"{metric.name} {words}"
 
 
 def _deviation(metric: MetricRecord, spread: ValueSpread) -> str:
