@@ -22,6 +22,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -93,6 +94,10 @@ class Watch:
         self.longest = 0.0
         self._main, self._over = threading.main_thread().ident, threading.Event()
         self._known: dict[tuple[str, str], str | None] = {}
+        found = find_spec("favano")  # which does not import it
+        assert found is not None
+        assert found.origin is not None
+        self._package = f"{Path(found.origin).parent}/"
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._last = perf_counter()
         self._thread.start()
@@ -118,8 +123,8 @@ class Watch:
                 imported = package if imported is None or package != "favano" else imported
             elif imported is None and (phase := self._of(place)) is not None:
                 return phase
-            if innermost is None and "/favano/" in place[0]:
-                innermost = f"{place[0].rpartition('/favano/')[2]}:{place[1]}"
+            if innermost is None and place[0].startswith(self._package):
+                innermost = f"{place[0].removeprefix(self._package)}:{place[1]}"
             frame = frame.f_back
         if imported is not None:
             return f"import {imported if imported in _NAMED else 'others'}"

@@ -62,7 +62,8 @@ def test_what_is_not_named_counts_for_its_function() -> None:
     watch = phases.Watch()
     watch.end()
     inner: dict[str, object] = {}
-    exec(compile("def read(keep): return keep()", "/x/favano/run/problem.py", "exec"), inner)
+    file = Path(favano.__file__).with_name("run") / "problem.py"
+    exec(compile("def read(keep): return keep()", str(file), "exec"), inner)
     found = inner["read"](lambda: watch._phase(sys._getframe()))  # type: ignore[operator]
     assert found == "run/problem.py:read"
 
