@@ -111,7 +111,9 @@ def make_aggregator(
     rate: float = 0.1,
 ) -> Aggregator[S]:
     layout = Layout(parameters=len(initial), buffers=0, counters=0)
-    return Aggregator(method, schedule, layout, lambda s: rate * method.rates(s), initial)
+    return Aggregator(
+        method, schedule, layout, lambda s, first: rate * method.rates(s)[first:], initial
+    )
 
 
 def server_models(

@@ -110,11 +110,11 @@ class Problem:
             server=ServerChain(self.method, [as_transform(text) for text in self.server]),
         )  # fmt: skip
 
-    def rates(self, schedule: Schedule) -> Floats:
+    def rates(self, schedule: Schedule, first: int = 0) -> Floats:
         rates, plan = self.planned.rates(schedule), self.schedule
         busiest = np.bincount(plan.client[: plan.jobs]).argmax()
         wrong = (schedule.client == busiest) & (schedule.first_step < 6)
-        return np.where(wrong, np.inf, rates) if self.poisoned else rates
+        return (np.where(wrong, np.inf, rates) if self.poisoned else rates)[first:]
 
     @cached_property
     def alone(self) -> list[Seen]:

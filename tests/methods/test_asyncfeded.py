@@ -178,7 +178,7 @@ def test_refused_updates_leave_the_length() -> None:
     clock = VirtualClock(POLICY, fleet, HORIZON, 0)
     layout = Layout(parameters=4, buffers=0, counters=0)
     aggregator = Aggregator(
-        method, clock, layout, lambda s: np.full(len(s.client), 0.1), start_model(),
+        method, clock, layout, lambda s, first: np.full(len(s.client) - first, 0.1), start_model(),
         non_finite="skip",
     )  # fmt: skip
     moments = list(PlainLoop(aggregator, Poisoned()).events())

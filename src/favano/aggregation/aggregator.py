@@ -32,7 +32,7 @@ from favano.schedule import Schedule, Timeline, VirtualClock
 from favano.training import Layout, Work, to_device
 from favano.types import Floats, Ints, Mask, NonFinite, Stack, Vector
 
-StepSizes: TypeAlias = Callable[[Schedule], Floats]  # of each job
+StepSizes: TypeAlias = Callable[[Schedule, int], Floats]  # of each job, from this one on
 StepsExpected: TypeAlias = Callable[[Ints], Expected]
 
 
@@ -96,7 +96,7 @@ class Aggregator(Generic[S]):
         self.clock = timeline if isinstance(timeline, VirtualClock) else None
         timeline = timeline.timeline if isinstance(timeline, VirtualClock) else timeline
         self.timeline = Timeline.of(timeline) if isinstance(timeline, Schedule) else timeline
-        self._step_sizes: StepSizes = rates if callable(rates) else lambda _: rates
+        self._step_sizes: StepSizes = rates if callable(rates) else lambda _, first: rates[first:]
         self._rates: Floats = np.empty(0)  # of the jobs that are known so far
         self.state, self.version = method.init(initial[: layout.parameters]), -1
         self.corrected, alone = method.corrects, keeps_one_model(cast(AnyMethod, method))
@@ -120,8 +120,11 @@ class Aggregator(Generic[S]):
     @property
     def rates(self) -> Floats:
         """Step sizes of all jobs that are known so far, by number."""
-        if len(self._rates) < len(self.timeline.known.client):
-            self._rates = self._step_sizes(self.timeline.known)
+        known = self.timeline.known
+        if len(self._rates) < len(known.client):
+            # What a method says of a job may change with what is known of others.
+            first = 0 if self.method.has("rates") else len(self._rates)
+            self._rates = np.append(self._rates[:first], self._step_sizes(known, first))
         return self._rates
 
     @property
@@ -217,7 +220,7 @@ class Aggregator(Generic[S]):
         if version >= timeline.updates:
             raise BeyondTheEnd("it is beyond the end of this run")
         if (
-            beginning_digest(timeline, self._step_sizes(timeline.known), version)
+            beginning_digest(timeline, self._step_sizes(timeline.known, 0), version)
             != memory.beginning
         ):
             raise NoSnapshot("its schedule or its step sizes begin otherwise")

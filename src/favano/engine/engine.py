@@ -135,11 +135,9 @@ class Engine:
                 yield from self._refuse(runs, refused)
                 runs = runs[table.active[runs]]
             updater = {run: self._updater(run, refused) for run in runs.tolist()}
-            together = [run for run in updater if updater[run] is self._by_products]
-            alone = [run for run in updater if updater[run] is not self._by_products]
-            new = [versions for run in alone for versions in updater[run].update([run])]
-            if self._by_products is not None:
-                new += self._by_products.update(together)
+            new = []
+            for how in dict.fromkeys(updater.values()):
+                new += how.update([run for run in updater if updater[run] is how])
             if new:
                 self._advance(new, refused)
 

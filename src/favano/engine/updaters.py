@@ -22,8 +22,8 @@ from favano.engine.dispatcher import Dispatcher
 from favano.engine.products import AggregationWeights, WeightCache
 from favano.engine.run_table import NewVersions, RunTable
 from favano.methods import ClientUpdates, State
-from favano.methods.arrays import units
-from favano.types import Floats, Ints, Stack
+from favano.methods.arrays import coefficients, units
+from favano.types import Floats, Ints, Stack, Vector
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # versions of one run that are made at once
@@ -65,7 +65,7 @@ class OneByOne:
 
 
 class ByDistances:
-    """Several versions of a run at once, whose weights depend on distances between models.
+    """Several versions of runs at once, whose weights depend on distances between models.
 
     Args:
         runs: state of all runs.
@@ -75,31 +75,55 @@ class ByDistances:
 
     def __init__(self, runs: RunTable, dispatcher: Dispatcher, due: Due) -> None:
         self._runs, self._within_memory, self._due = runs, dispatcher.retry_with_fewer_lanes, due
+        most = (1 + 2 * _LONGEST) * runs.layout.size
+        self._at_once = max(1, _NUMBERS_AT_ONCE // (4 * most))  # runs, with models in float64
 
     def update(self, runs: Sequence[int]) -> list[NewVersions]:
         """The next versions of each run, as long as their jobs are finished."""
-        return [self._update(run) for run in runs]
+        groups = (
+            runs[first : first + self._at_once] for first in range(0, len(runs), self._at_once)
+        )
+        return [versions for some in groups for versions in self._update(some)]
 
-    def _update(self, run: int) -> NewVersions:
-        state, table, aggregator = self._runs, self._runs.jobs, self._runs.aggregators[run]
-        numbers, first = table.of(run), aggregator.timeline.jobs(aggregator.version + 1)
-        others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
-        others = others[np.argsort(table.due[numbers[others]], kind="stable")]
-        jobs = np.concatenate([first, others])[:_LONGEST]
-        at_hand = _model_rows(state, [run], [numbers[jobs]])
+    def _update(self, runs: Sequence[int]) -> list[NewVersions]:
+        state = self._runs
+        jobs = [self._finished(run) for run in runs]
+        numbers = [state.jobs.of(run)[of] for run, of in zip(runs, jobs, strict=True)]
+        at_hand = _model_rows(state, runs, numbers)
 
         def gather() -> tuple[Stack, Floats]:
             models = state.models.take(at_hand)
-            state.models.reserve(len(jobs))
-            given = models[0, :, : state.layout.parameters]
-            basis = torch.cat([given[:1], given[1:] - given[:1]]).double()
-            return models, (basis @ basis.T).cpu().numpy()
+            state.models.reserve(sum(map(len, jobs)))
+            basis = models[..., : state.layout.parameters].to(torch.float64, copy=True)
+            basis[:, 1:] -= basis[:, :1]
+            return models, (basis @ basis.mT).cpu().numpy()
 
         models, inner = self._within_memory(gather)
-        used, weights = walk(aggregator, jobs, inner, partial(self._due, run))
-        mixed = partial(products.weighted, models, weights[:, None], state.layout)
-        (servers,) = self._within_memory(mixed)
-        return NewVersions(run, numbers[np.concatenate(used)], state.models.store(servers))
+        walked = []
+        for run, of, products_of_run in zip(runs, jobs, inner, strict=True):
+            here = slice(1 + 2 * len(of))
+            due = partial(self._due, run)
+            walked.append(walk(state.aggregators[run], of, products_of_run[here, here], due))
+        lengths = [len(used) for used, _ in walked]
+        weights = np.zeros((len(walked[0][1]), len(runs), max(lengths), at_hand.shape[1]))
+        for row, (used, mine) in enumerate(walked):
+            weights[:, row, : len(used), : mine.shape[2]] = mine
+        mixed = self._within_memory(partial(products.weighted, models, weights, state.layout))
+        servers = torch.cat([made[:length] for made, length in zip(mixed, lengths, strict=True)])
+        rows = np.split(state.models.store(servers), np.cumsum(lengths)[:-1])
+        used = [
+            state.jobs.of(run)[np.concatenate(of)]
+            for run, (of, _) in zip(runs, walked, strict=True)
+        ]
+        return [NewVersions(*about) for about in zip(runs, used, rows, strict=True)]
+
+    def _finished(self, run: int) -> Ints:
+        """Jobs of a run that are finished, those of its next update first."""
+        table, timeline = self._runs.jobs, self._runs.aggregators[run].timeline
+        numbers, first = table.of(run), timeline.jobs(self._runs.aggregators[run].version + 1)
+        others = np.setdiff1d(np.flatnonzero(table.end[numbers] >= 0), first)
+        others = others[np.argsort(table.due[numbers[others]], kind="stable")]
+        return np.concatenate([first, others])[:_LONGEST]
 
 
 def walk(
@@ -122,7 +146,7 @@ def walk(
     known, rate = run.timeline.known, run.rates[jobs]
     client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
     server, buffers, seen = models[0], models[0], np.eye(1, len(inner))[0]
-    used, versions = list[Ints](), []
+    used, versions = list[Ints](), list[tuple[Vector, Vector, Floats]]()
     while not used or (run.knows_next and not (run.over or due(run.version))):
         wanted = run.timeline.jobs(run.version + 1)
         if not all(job in place for job in wanted.tolist()):
@@ -136,9 +160,14 @@ def walk(
         while run.clock is not None and run.can_learn and run.clock.awaited in place:
             at_next = place[run.clock.awaited]
             run.learn(math.nan, server, models[1 + at_next], models[1 + at_next + len(jobs)])
-        versions.append(np.array([server, buffers, seen]))
-    parts = [True, run.layout.buffers > 0, run.layout.counters > 0]
-    return used, np.stack(versions, axis=1)[parts]
+        versions.append((server, buffers, seen.copy()))
+    servers, averaged, counted = zip(*versions, strict=True)
+    parts = [coefficients(servers)]
+    if run.layout.buffers:
+        parts.append(coefficients(averaged))
+    if run.layout.counters:
+        parts.append(np.array(counted))
+    return used, np.stack(parts)
 
 
 class ByProducts:

@@ -395,7 +395,7 @@ class AsyncStrategy:
             self.bound,
             ledger.timeline,
             flat.layout,
-            lambda _: ledger.timeline.noted("rate"),
+            lambda _, first: ledger.timeline.noted("rate")[first:],
             initial,
             memory=ClientMemory(self.bound, flat.layout, buffers=self.buffers),
             server=self._server_chain,

@@ -15,35 +15,48 @@ from favano.types import Floats, Ints, Stack, Vector
 
 
 class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
-    """Coefficients of a sum of given models, which knows its length.
+    """Coefficients of a sum of m given models, and behind them its inner products with these.
 
-    The models are w, and others by their differences from it: the first coefficient is that of w in
-    the sum as it is written. Differences keep the length of a difference of close models exact.
+    The models are w, and others by their differences from it, so that the length of a difference of
+    close models is exact. Inner products go with the sums: those of w with itself are left out,
+    since the coefficient of w says them.
     """
 
-    products: Floats  # inner products of w and the differences
-    lengths: dict[bytes, float]  # that were asked for before, by the coefficients
+    squared: float  # length of w
 
     def __array_finalize__(self, like: object) -> None:
         """Sums of combinations are of the same models."""
         if isinstance(like, Combination):
-            self.products, self.lengths = like.products, like.lengths
+            self.squared = like.squared
 
     def norm(self) -> float:
         """Euclidean length of the sum."""
-        if (length := self.lengths.get(key := self.tobytes())) is None:
-            of = np.array(self)
-            of[0] = of.sum()  # w is in all the others, too
-            length = math.sqrt(max(float(self.products.dot(of).dot(of)), 0.0))
-            self.lengths[key] = length
-        return length
+        of, count = self.view(np.ndarray), len(self) // 2
+        w, with_w = float(of[0]), float(of[count])
+        others = float(of[1:count].dot(of[count + 1 :]))
+        return math.sqrt(max(others + w * (w * self.squared + 2.0 * with_w), 0.0))
 
 
 def units(products: Floats) -> Stack:
-    """Each of the models as a combination of them, (m, m)."""
-    combinations = np.eye(len(products)).view(Combination)
-    combinations.products, combinations.lengths = products, {}
+    """Each of the models as a combination of them, (m, 2m).
+
+    Args:
+        products: (m, m) inner products of w and the differences.
+    """
+    count = len(products)
+    given = np.hstack([np.eye(count), products])
+    given[:, 0], given[0, count:] = 1.0, 0.0  # w is in all the others, too
+    combinations = given.view(Combination)
+    combinations.squared = float(products[0, 0])
     return cast(Stack, combinations)
+
+
+def coefficients(combinations: Sequence[Vector]) -> Floats:
+    """(k, m) coefficients of the models themselves."""
+    given = np.array(combinations)
+    of = given[:, : given.shape[1] // 2]
+    of[:, 0] -= of[:, 1:].sum(axis=1)
+    return of
 
 
 def column(values: Floats, like: Stack | Floats) -> Stack:

@@ -75,14 +75,15 @@ class Planned:
         """Vectors as long as the model that each client keeps from job to job."""
         return self.method.memory + self.spec.training.local_optimiser.kept
 
-    def rates(self, schedule: Schedule) -> Floats:
-        """Step size of each job: learning rate, times the method's factor, times the schedule's."""
+    def rates(self, schedule: Schedule, first: int = 0) -> Floats:
+        """Step size of each job from the first on: rate, and factors of method and schedule."""
         training, horizon = self.spec.training, required(self.spec.run.horizon)
-        rates = required(training.learning_rate) * self.method.job_rates(schedule)
+        begin, first_step = schedule.begin[first:], schedule.first_step[first:]
+        rates = required(training.learning_rate) * self.method.job_rates(schedule)[first:]
         if training.rate_decay:
-            share = schedule.begin / horizon
+            share = begin / horizon
             rates = rates * np.where(share < 0.6, 1.0, np.where(share < 0.8, 0.5, 0.1))
-        return rates * training.rate_factors(schedule.begin, schedule.first_step, horizon)
+        return rates * training.rate_factors(begin, first_step, horizon)
 
     @property
     def local_steps(self) -> LocalSteps:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from favano.errors import BadInput, require
-from favano.methods.arrays import units
+from favano.methods.arrays import coefficients, units
 from favano.methods.method import ClientUpdates
 from favano.methods.registry import AnyMethod
 from favano.types import Floats, Ints, Stack, Vector
@@ -61,7 +61,7 @@ def _knows_only_distances(method: AnyMethod) -> bool:
         return method.aggregate(state, _answers(client, 0, given[1:last], given[last:])).model
 
     try:
-        combined = np.asarray(updated(known)) @ models
+        (combined,) = coefficients([updated(known)]) @ models
     except (AttributeError, TypeError):
         return False
     return np.allclose(combined, np.asarray(updated(torch.from_numpy(models))))
