@@ -105,12 +105,13 @@ ALLOWED = {
         "types", "errors", "notices", "options", "code_digest", "user_classes", "records",
         "methods", "data",
         "training", "metrics", "specification",
-        "planning", "results", "run",
+        "planning", "results", "run", "forked_calls",
     },
     "studies": {
         "types", "errors", "notices", "options", "records", "timing", "policies",
         "schedule", "theory", "methods", "data",
         "quantisation", "training", "specification", "engine", "planning", "results", "run",
+        "forked_calls",
     },
     "cli": {
         "types", "errors", "code_digest", "notices", "options", "user_classes", "records",

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,11 @@ from typing import Generic, Self, TypeVar
 T = TypeVar("T")
 _LOOK = 1.0  # seconds
 _ENDING = {signal.SIGINT, signal.SIGTERM}
+
+
+def usable_cores() -> int:
+    """Number of cores that this process may use; 1 if processes cannot be forked safely."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 class ForkedCalls(Generic[T]):

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from favano.methods.arrays import column, copies, stacked, with_rows, zeros
+from favano.methods.arrays import (
+    coefficients,
+    column,
+    copies,
+    stacked,
+    units,
+    with_rows,
+    zeros,
+)
 from favano.types import Stack, Vector
 
 Make = Callable[[object], Stack]
@@ -66,3 +74,22 @@ def test_rows_are_replaced_in_a_copy_and_the_last_wins(make: Make) -> None:
     replaced = with_rows(models, np.array([2, 0, 2]), make([[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]))
     assert replaced.tolist() == [[8.0, 8.0], [3.0, 4.0], [9.0, 9.0]]
     assert models.tolist() == ROWS
+
+
+def test_combinations_know_the_lengths_of_sums_of_models() -> None:
+    random = np.random.default_rng(1)
+    models = 100.0 + random.standard_normal((5, 9))  # far from zero, and close to each other
+    basis = np.concatenate([models[:1], models[1:] - models[0]])
+    known = units(basis @ basis.T)
+    for number in range(5):
+        assert known[number].norm() == pytest.approx(np.linalg.norm(models[number]))
+        assert (known[number] - known[0]).norm() == pytest.approx(
+            np.linalg.norm(models[number] - models[0]), rel=1e-9
+        )
+    sums = [0.3 * known[1] + 0.7 * known[2], 2.0 * (known[3] - known[4]) / 3.0, known[2] - known[2]]
+    weights = coefficients(sums)
+    given = np.array([[0, 0.3, 0.7, 0, 0], [0, 0, 0, 2 / 3, -2 / 3], [0] * 5])
+    assert np.allclose(weights, given, rtol=0, atol=1e-15)
+    for made, weight in zip(sums, weights, strict=True):
+        assert made.norm() == pytest.approx(np.linalg.norm(weight @ models), rel=1e-9, abs=1e-9)
+    assert sums[2].norm() == 0.0

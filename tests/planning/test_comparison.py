@@ -185,11 +185,11 @@ def test_some_methods_of_a_file_leave_the_keys_of_its_others() -> None:
 
 
 def test_a_time_that_nobody_reads_is_kept_and_refused_where_the_run_is_planned() -> None:
-    from favano.planning.planned import check_plan
+    from favano.planning.planned import check_plans
 
     specs = comparison({"deadline": 40.0, "horizon": 50.0}, named("favano", "quafl"))
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which f"):
-        check_plan(specs[0])
+        check_plans(specs[:1])
 
 
 @pytest.mark.parametrize("labels", [("a/b", "a b"), ("A", "a"), ("..", "run")])

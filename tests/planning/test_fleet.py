@@ -13,7 +13,7 @@ import pytest
 import favano
 from favano.errors import BadInput
 from favano.planning.fleet import conditions_digest, make_fleet
-from favano.planning.planned import bind_method, check_plan, plan_seed
+from favano.planning.planned import bind_method, check_plans, plan_seed
 from favano.planning.schedules import make_schedule
 from favano.timing import (
     IDEAL,
@@ -77,7 +77,7 @@ def test_a_cost_that_is_not_known_is_a_sentence() -> None:
     ):
         with pytest.raises(BadInput, match="makes a time of what a job costs, which is not known"):
             make_fleet(complete(clients=3, selected=1, **keys), 0)
-        check_plan(complete(clients=3, selected=1, **keys))  # what can be checked without it
+        check_plans([complete(clients=3, selected=1, **keys)])  # what can be checked without it
 
 
 def test_links_take_latency_and_size_over_rate() -> None:

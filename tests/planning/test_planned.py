@@ -13,7 +13,7 @@ from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, KnownSteps, Weights
 from favano.options import options_of
 from favano.planning.fleet import make_fleet
-from favano.planning.planned import bind_method, check_plan, plan_seed
+from favano.planning.planned import bind_method, check_plans, plan_seed
 from favano.policies import Buffered, Polling, Rounds
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
@@ -147,11 +147,22 @@ def test_what_clients_keep_is_known_before_training() -> None:
 
 
 def test_what_can_be_refused_without_data_is_refused_at_once() -> None:
-    check_plan(mnist(local_epochs=2, horizon=100))
+    check_plans([mnist(local_epochs=2, horizon=100)])
     with pytest.raises(BadInput, match=r"^deadline=40.0: is a key of methods with rounds, which "):
-        check_plan(mnist(deadline=40.0, horizon=100))
+        check_plans([mnist(deadline=40.0, horizon=100)])
     with pytest.raises(BadInput, match=r"^codec=qsgd: need none with asyncfeded, whose schedule"):
-        check_plan(mnist(algorithm="asyncfeded", codec="qsgd", horizon=100))
+        check_plans([mnist(algorithm="asyncfeded", codec="qsgd", horizon=100)])
+
+
+def test_what_was_planned_to_be_checked_is_not_planned_again() -> None:
+    specs = [mnist(algorithm=name, horizon=100) for name in ("favano", "fedavg", "fedbuff")]
+    kept = check_plans([*specs, mnist(horizon=101), mnist(horizon=102)])  # by other processes
+    again = [plan_seed(spec, spec.run.seed) for spec in specs]
+    assert [plan.schedule for plan in again] == [plan.schedule for plan in kept[:3]]
+    assert all(plan.schedule is before.schedule for plan, before in zip(again, kept, strict=False))
+    del kept, again
+    alone = plan_seed(specs[0], specs[0].run.seed).schedule
+    assert alone.jobs > 0
 
 
 def test_laws_and_traces(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from favano.errors import BadInput
 from favano.methods import our_methods
 from favano.options import options_of
 from favano.planning.comparison import comparison
-from favano.planning.planned import check_plan, plan_seed, plan_seeds
+from favano.planning.planned import check_plans, plan_seed, plan_seeds
 from favano.specification.presets import resolve
 from favano.specification.spec import make_spec, part_options
 from tests.specs import complete
@@ -103,7 +103,7 @@ def test_a_number_that_no_contact_depends_on_is_refused(
     algorithm: str, options: dict[str, object], key: str, value: object
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        check_plan(complete(algorithm=algorithm, **options, **{key: value}))
+        check_plans([complete(algorithm=algorithm, **options, **{key: value})])
     rule = f"has no effect with {algorithm} and its options; remove it"
     assert str(refused.value) == f"{key}={value}: {rule}"
 

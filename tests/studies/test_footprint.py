@@ -17,7 +17,7 @@ def test_energy_and_carbon_by_hand() -> None:
 
 
 def test_this_machine_draws_twelve_watts_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("favano.training.usable_cores", lambda: 3)
+    monkeypatch.setattr("favano.forked_calls.usable_cores", lambda: 3)
     here = machine("cpu", watts=None, pue=1.67, grams_per_kwh=475.0)
     assert here.watts == 36
     assert here.gigabytes > 0.1

@@ -435,10 +435,10 @@ def seen_values(
     names: Sequence[str], loss: float, server: Vector, start: Vector, end: Vector
 ) -> list[float]:
     """What a policy sees of a client update, by these names; models are (P,) each."""
-    values = {"loss": loss}
-    if set(names) != {"loss"}:
-        lengths = numbers([(end - start).norm(), (server - start).norm()])
-        values |= zip(("delta_norm", "server_distance"), lengths, strict=True)
+    if tuple(names) == ("loss",):
+        return [loss]
+    length, distance = numbers([(end - start).norm(), (server - start).norm()])
+    values = {"loss": loss, "delta_norm": length, "server_distance": distance}
     return [values[name] for name in names]
 
 

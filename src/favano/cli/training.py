@@ -26,7 +26,7 @@ from favano.cli.shell import (
     say,
 )
 from favano.errors import require
-from favano.planning.planned import check_plan
+from favano.planning.planned import check_plans
 from favano.records import RunRecord, worst
 from favano.records.folder import CHECKPOINTS, MODEL, PAGE
 from favano.records.resumption import Resumption
@@ -133,8 +133,8 @@ def train(
     check_here("live", live, cluster)
     if out not in folders:
         check_comparison(out)
+    _kept = check_plans(specs)  # so that nothing is planned twice
     for spec, folder in zip(specs, folders, strict=True):
-        check_plan(spec)
         check_folder(folder, spec)
     missing: dict[Path, Spec] = {}
     for spec, folder in zip(specs, folders, strict=True):

@@ -24,7 +24,7 @@ from favano.cli.shell import (
 from favano.cli.training import CheckpointEvery, OnCluster, asked
 from favano.errors import require
 from favano.planning.comparison import comparison
-from favano.planning.planned import check_plan
+from favano.planning.planned import check_plans
 from favano.run.folder_lock import FolderLock
 from favano.specification.flags import flags_of
 from favano.specification.spec import Spec
@@ -72,8 +72,7 @@ def tune_command(
         require(key not in flags, key, flags.get(key), rule)
     points, rungs = plan_search(specs, axes, search, trials)
     every = [make(spec, point) for spec, some in zip(specs, points, strict=True) for point in some]
-    for spec in every:
-        check_plan(spec)
+    check_plans(every)
     folder, run = out or default_folder("tune", every), specs[0].run
     wanted = Search(rungs, specs[0].problem.holdout, run.seeds)
     keep_to(run.device)

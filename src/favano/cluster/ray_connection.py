@@ -21,7 +21,7 @@ from typing import Final
 import ray
 
 from favano.errors import BadInput, one_line, require
-from favano.training import usable_cores
+from favano.forked_calls import usable_cores
 
 AUTO: Final = "auto"
 _ANSWER: Final = 5.0  # seconds to wait for the answer of an address

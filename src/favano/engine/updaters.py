@@ -23,7 +23,7 @@ from favano.engine.products import AggregationWeights, WeightCache
 from favano.engine.run_table import NewVersions, RunTable
 from favano.methods import ClientUpdates, State
 from favano.methods.arrays import coefficients, units
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Floats, Ints, Stack
 
 _NUMBERS_AT_ONCE = 1 << 29  # numbers in the models of one product
 _LONGEST = 64  # versions of one run that are made at once
@@ -143,30 +143,35 @@ def walk(
         (parts, m, k), as `weighted` takes them.
     """
     models, place = units(inner), {job: number for number, job in enumerate(jobs.tolist())}
+    starts, ends = models[1 : 1 + len(jobs)], models[1 + len(jobs) :]
     known, rate = run.timeline.known, run.rates[jobs]
     client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
-    server, buffers, seen = models[0], models[0], np.eye(1, len(inner))[0]
-    used, versions = list[Ints](), list[tuple[Vector, Vector, Floats]]()
+    server, buffers, used, versions = models[0], models[0], list[Ints](), []
     while not used or (run.knows_next and not (run.over or due(run.version))):
         wanted = run.timeline.jobs(run.version + 1)
-        if not all(job in place for job in wanted.tolist()):
+        places = [place.get(job, -1) for job in wanted.tolist()]
+        if -1 in places:
             break
-        at = np.array([place[job] for job in wanted.tolist()], dtype=np.int64)
-        start, end, stale = models[1 + at], models[1 + at + len(jobs)], run.version - base[at]
-        about = (client[at], steps[at], stale, rate[at], run.version + 1)
-        server, buffers = run.combine(server, buffers, ClientUpdates(*about, start, end))
-        seen[1 + at + len(jobs)] = 1.0
+        # A slice is faster, and updates are often of one job.
+        at = slice(places[0], places[0] + 1) if len(places) == 1 else np.array(places, np.int64)
+        about = client[at], steps[at], run.version - base[at], rate[at], run.version + 1
+        updates = ClientUpdates(*about, starts[at], ends[at])
+        server, buffers = run.combine(server, buffers, updates)
         used.append(wanted)
         while run.clock is not None and run.can_learn and run.clock.awaited in place:
-            at_next = place[run.clock.awaited]
-            run.learn(math.nan, server, models[1 + at_next], models[1 + at_next + len(jobs)])
-        versions.append((server, buffers, seen.copy()))
-    servers, averaged, counted = zip(*versions, strict=True)
+            next_job = place[run.clock.awaited]
+            run.learn(math.nan, server, starts[next_job], ends[next_job])
+        versions.append((server, buffers, at))
+    servers, averaged, answers = zip(*versions, strict=True)
     parts = [coefficients(servers)]
     if run.layout.buffers:
         parts.append(coefficients(averaged))
     if run.layout.counters:
-        parts.append(np.array(counted))
+        counted = np.zeros((len(used), len(inner)))
+        counted[:, 0] = 1.0
+        for version, at in enumerate(answers):
+            counted[version:, 1 + len(jobs) :][:, at] = 1.0
+        parts.append(counted)
     return used, np.stack(parts)
 
 

@@ -15,26 +15,16 @@ from favano.types import Floats, Ints, Stack, Vector
 
 
 class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
-    """Coefficients of a sum of m given models, and behind them its inner products with these.
+    """Coefficients of a sum of m models, and behind them its inner products with these models.
 
-    The models are w, and others by their differences from it, so that the length of a difference of
-    close models is exact. Inner products go with the sums: those of w with itself are left out,
-    since the coefficient of w says them.
+    Both are added and multiplied alike, so that the length of a sum is one product. The models are
+    w, and others by their differences from it: the length of a difference of close models is exact.
     """
-
-    squared: float  # length of w
-
-    def __array_finalize__(self, like: object) -> None:
-        """Sums of combinations are of the same models."""
-        if isinstance(like, Combination):
-            self.squared = like.squared
 
     def norm(self) -> float:
         """Euclidean length of the sum."""
-        of, count = self.view(np.ndarray), len(self) // 2
-        w, with_w = float(of[0]), float(of[count])
-        others = float(of[1:count].dot(of[count + 1 :]))
-        return math.sqrt(max(others + w * (w * self.squared + 2.0 * with_w), 0.0))
+        half = len(self) // 2
+        return math.sqrt(max(float(self[:half].dot(self[half:])), 0.0))
 
 
 def units(products: Floats) -> Stack:
@@ -43,12 +33,9 @@ def units(products: Floats) -> Stack:
     Args:
         products: (m, m) inner products of w and the differences.
     """
-    count = len(products)
-    given = np.hstack([np.eye(count), products])
-    given[:, 0], given[0, count:] = 1.0, 0.0  # w is in all the others, too
-    combinations = given.view(Combination)
-    combinations.squared = float(products[0, 0])
-    return cast(Stack, combinations)
+    given = np.hstack([np.eye(len(products)), products])
+    given[1:] += given[0]  # w is in all the others, too
+    return cast(Stack, given.view(Combination))
 
 
 def coefficients(combinations: Sequence[Vector]) -> Floats:

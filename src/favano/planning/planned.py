@@ -13,6 +13,7 @@ from favano import theory
 from favano.data import Traits, partition
 from favano.engine.audit import LocalSteps
 from favano.errors import BadInput, require
+from favano.forked_calls import usable_cores
 from favano.methods import AnyMethod, Context
 from favano.methods.clock import ServerClock
 from favano.methods.favano import Favano
@@ -166,20 +167,26 @@ def plan_all(
     return plans
 
 
-def check_plan(spec: Spec) -> None:
-    """Refuse what can be refused without data, by planning one seed."""
-    if spec.clock.selection.uses_samples:  # which only the data tell
-        spec = replace(spec, clock=replace(spec.clock, selection=Uniform()))
-    epochs, costs = spec.training.local_epochs, needs_cost(spec)
-    if epochs is None and not costs:
-        plan_seed(spec, spec.run.seed)
-        return
-    training = spec.training
-    if epochs is not None:
-        training = replace(training, local_steps=epochs, local_epochs=None)
-    cost = _ANY_COST if costs else None
-    method = bind_method(replace(spec, training=training), spec.run.seed, cost=cost)
-    _check_keys(spec, method)
+def check_plans(specs: Sequence[Spec]) -> list[Planned]:
+    """Refuse what can be refused without data, by planning one seed of each.
+
+    As long as somebody keeps these plans, their schedules are not made again.
+    """
+    asked = []
+    for spec in specs:
+        if spec.clock.selection.uses_samples:  # which only the data tell
+            spec = replace(spec, clock=replace(spec.clock, selection=Uniform()))
+        epochs, costs = spec.training.local_epochs, needs_cost(spec)
+        if epochs is None and not costs:
+            asked.append(Seed(spec, spec.run.seed))
+            continue
+        training = spec.training
+        if epochs is not None:
+            training = replace(training, local_steps=epochs, local_epochs=None)
+        cost = _ANY_COST if costs else None
+        method = bind_method(replace(spec, training=training), spec.run.seed, cost=cost)
+        _check_keys(spec, method)
+    return plan_all(asked, processes=usable_cores(), whole=False)
 
 
 def make_context(

@@ -12,6 +12,7 @@ import torch
 
 from favano.engine import AHEAD, Engine, PlainLoop, RunEvent, Scoring
 from favano.errors import NonFiniteUpdate
+from favano.forked_calls import usable_cores
 from favano.notices import notice
 from favano.run.programs import programmed
 from favano.run.seed_run import SeedRun
@@ -28,7 +29,6 @@ from favano.training import (
     aligned,
     new_stream,
     on_stream,
-    usable_cores,
     wait_for_device,
 )
 from favano.types import Precision

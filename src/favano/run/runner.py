@@ -15,7 +15,7 @@ from torch import nn
 
 from favano.engine import RunEvent
 from favano.errors import require
-from favano.forked_calls import ForkedCalls
+from favano.forked_calls import ForkedCalls, usable_cores
 from favano.metrics import client_metrics
 from favano.planning.audit import who_trains
 from favano.planning.planned import Planned, Seed, plan_all
@@ -39,7 +39,6 @@ from favano.training import (
     is_linked,
     one_thread,
     trace_gradients,
-    usable_cores,
 )
 from favano.types import Kernels
 

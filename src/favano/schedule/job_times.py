@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from favano.rng import Stream, bits, word
+from favano.rng import Stream, bits
 from favano.schedule.draws import blocks, job_ends, step_ends
 from favano.timing import ClientSpeeds
 from favano.types import Floats, Ints
@@ -53,8 +53,11 @@ class JobTimes:
             if number >= len(lengths):
                 self._extend(np.array([client]), len(lengths), 2 * number)
             return lengths[number], self._tie[client][number]
-        tie = word(self._seed, Stream.ASSIGNMENT, self._streams[client], number) % 2**64
-        return self._time_of_steps(client, place, steps), tie
+        ties = self._tie[client]
+        if number >= len(ties):
+            more = np.arange(len(ties), 2 * number + 1)
+            ties += bits(self._seed, Stream.ASSIGNMENT, self._streams[client], more).tolist()
+        return self._time_of_steps(client, place, steps), ties[number]
 
     def _time_of_steps(self, client: int, place: int, steps: int) -> float:
         """How long a client's steps from this draw on take."""
@@ -65,7 +68,7 @@ class JobTimes:
             first, durations = place, self._fleet.durations(self._seed, who, index)[0]
             self._next_steps[client] = first, durations
         begin = place - first
-        return float(np.cumsum(durations[begin : begin + steps])[-1])
+        return float(durations[begin : begin + steps].cumsum()[-1])
 
     def prepare(self, clients: Iterable[int], numbers: Iterable[int]) -> None:
         """Draw the jobs of these numbers for many clients at once."""
@@ -85,4 +88,4 @@ class JobTimes:
         lengths, ties = (values.reshape(len(clients), -1) for values in (ends, tie))
         for who, length, key in zip(clients.tolist(), lengths, ties, strict=True):
             self._length[who] += length.tolist()
-            self._tie[who] += key.tolist()
+            self._tie[who][first:] = key.tolist()

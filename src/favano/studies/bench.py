@@ -24,6 +24,7 @@ from favano.data.catalogue import KNOWN
 from favano.data.transforms import to_float
 from favano.engine import PlainLoop
 from favano.errors import require
+from favano.forked_calls import usable_cores
 from favano.planning.planned import bind_method, plan_seed, plan_seeds
 from favano.quantisation import quantised
 from favano.run import samples as sources
@@ -39,7 +40,7 @@ from favano.studies.stopwatch import BenchStopwatch
 from favano.studies.workload import workload
 from favano.timing import JobCost
 from favano.training import NO_TRACE, FlatModel, LoopTrainer, TraceReport, Work, default_kernels
-from favano.training.worker_lanes import one_thread, usable_cores
+from favano.training.worker_lanes import one_thread
 from favano.types import Stack
 
 _PILOT = 0.25  # share of a sample's time that a pilot takes at least

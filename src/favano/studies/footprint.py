@@ -80,9 +80,9 @@ def check_constants(watts: float | None, pue: float, grams_per_kwh: float) -> No
 
 def machine(device: str, *, watts: float | None, pue: float, grams_per_kwh: float) -> Footprint:
     """This machine; by default with its power at full load."""
+    from favano.forked_calls import usable_cores
     from favano.run.run_kernels import hardware
     from favano.run.samples import check_device
-    from favano.training import usable_cores
 
     cores, on, name = usable_cores(), check_device(device), hardware(device)
     known = WATTS_PER_CORE * cores

@@ -44,4 +44,3 @@ from .whole_jobs import whole_jobs as whole_jobs
 from .worker_lanes import CannotFork as CannotFork
 from .worker_lanes import WorkerLanes as WorkerLanes
 from .worker_lanes import one_thread as one_thread
-from .worker_lanes import usable_cores as usable_cores

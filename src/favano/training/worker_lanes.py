@@ -13,7 +13,6 @@ import mmap
 import multiprocessing
 import os
 import signal
-import sys
 import traceback
 import warnings
 from collections import deque
@@ -38,11 +37,6 @@ from favano.training.loop import LoopTrainer, mean_loss
 from favano.types import Ints, Stack, Vector
 
 _QUEUE = 2  # jobs per worker: one in training, and one waiting for any free worker
-
-
-def usable_cores() -> int:
-    """Number of cores that this process may use; 1 if processes cannot be forked safely."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 @contextmanager
