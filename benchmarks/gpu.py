@@ -146,8 +146,8 @@ LINES = {
     "transformer": Line("transformer, 2 layers", partial(network, "transformer"), 60),
     "convnet": Line("ConvNet, 5 x 5", partial(network, "convnet"), 60),
     "convnet-50": Line(
-        "the same in batches of 50, one run of 20 clients",
-        partial(network, "convnet", batch_size="50", clients="20", selected="4", seeds="1"),
+        "the same in batches of 50, one run of FedAvg: 20 jobs at a time",
+        partial(network, "convnet", algorithm="fedavg", batch_size="50", seeds="1"),
         60,
     ),
 }
