@@ -76,20 +76,21 @@ def test_rows_are_replaced_in_a_copy_and_the_last_wins(make: Make) -> None:
     assert models.tolist() == ROWS
 
 
-def test_combinations_know_the_lengths_of_sums_of_models() -> None:
+@pytest.mark.parametrize("apart", [1.0, 1e-6])
+def test_combinations_know_the_lengths_of_sums_of_models(apart: float) -> None:
     random = np.random.default_rng(1)
-    models = 100.0 + random.standard_normal((5, 9))  # far from zero, and close to each other
+    models = 100.0 + apart * random.standard_normal((5, 9))  # far from zero, and close together
     basis = np.concatenate([models[:1], models[1:] - models[0]])
     known = units(basis @ basis.T)
     for number in range(5):
         assert known[number].norm() == pytest.approx(np.linalg.norm(models[number]))
         assert (known[number] - known[0]).norm() == pytest.approx(
-            np.linalg.norm(models[number] - models[0]), rel=1e-9
+            np.linalg.norm(models[number] - models[0]), rel=1e-9, abs=0
         )
     sums = [0.3 * known[1] + 0.7 * known[2], 2.0 * (known[3] - known[4]) / 3.0, known[2] - known[2]]
     weights = coefficients(sums)
     given = np.array([[0, 0.3, 0.7, 0, 0], [0, 0, 0, 2 / 3, -2 / 3], [0] * 5])
     assert np.allclose(weights, given, rtol=0, atol=1e-15)
     for made, weight in zip(sums, weights, strict=True):
-        assert made.norm() == pytest.approx(np.linalg.norm(weight @ models), rel=1e-9, abs=1e-9)
+        assert made.norm() == pytest.approx(np.linalg.norm(weight @ models), rel=1e-9, abs=1e-12)
     assert sums[2].norm() == 0.0

@@ -15,10 +15,11 @@ from favano.types import Floats, Ints, Stack, Vector
 
 
 class Combination(np.ndarray[tuple[int, ...], np.dtype[np.float64]]):
-    """Coefficients of a sum of m models, and behind them its inner products with these models.
+    """Coefficients of a sum of m models, and behind them m products with these models.
 
-    Both are added and multiplied alike, so that the length of a sum is one product. The models are
-    w, and others by their differences from it: the length of a difference of close models is exact.
+    Both are added and multiplied alike, and the square of the sum's length is one by the other. The
+    models are w, and others by their differences from it. Products with w are all with the first
+    coefficient, so that a difference of close models, where it is 0, loses no digits.
     """
 
     def norm(self) -> float:
@@ -33,9 +34,12 @@ def units(products: Floats) -> Stack:
     Args:
         products: (m, m) inner products of w and the differences.
     """
-    given = np.hstack([np.eye(len(products)), products])
-    given[1:] += given[0]  # w is in all the others, too
-    return cast(Stack, given.view(Combination))
+    count, given = len(products), np.array(products)
+    given[0, 1:] = 0.0
+    given[1:, 0] = given[0, 0] + 2.0 * given[1:, 0]
+    combinations = np.hstack([np.eye(count), given])
+    combinations[:, 0] = 1.0  # w is in all the others, too
+    return cast(Stack, combinations.view(Combination))
 
 
 def coefficients(combinations: Sequence[Vector]) -> Floats:
