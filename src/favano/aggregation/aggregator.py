@@ -352,15 +352,13 @@ class Aggregator(Generic[S]):
         self.version += 1
         return Update(server, client, own, refused)
 
-    def combine(
-        self, server: Vector, buffers: Vector, updates: ClientUpdates
-    ) -> tuple[Vector, Vector]:
-        """Make the next update with combinations instead of models; the new model and buffers."""
-        self.state = self.method.aggregate(self.state._replace(model=server), updates)
+    def combine(self, buffers: Vector, updates: ClientUpdates) -> Vector:
+        """Make the next update with combinations instead of models; returns the new buffers."""
+        self.state = self.method.aggregate(self.state, updates)
         if self.layout.buffers:
             buffers = self.method.aggregate_buffers(buffers, updates.end, updates)
         self.version += 1
-        return self.state.model, buffers
+        return buffers
 
     @property
     def can_learn(self) -> bool:

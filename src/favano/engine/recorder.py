@@ -150,9 +150,11 @@ class Recorder(Generic[S]):
     _measured: list[Tensor] = field(init=False, default_factory=list)
     _models: ModelDigests = field(init=False, default_factory=ModelDigests)
     _rows: list[Row] = field(init=False, default_factory=list)  # made so far
+    _latest: list[float] = field(init=False)  # times that are equal to those of the evaluations
 
     def __post_init__(self) -> None:
         """Find the versions that are evaluated."""
+        self._latest = latest(self.times).tolist()
         if self.run.timeline.complete:
             self._versions = self.run.schedule.versions_at(self.times).tolist()
 
@@ -204,7 +206,7 @@ class Recorder(Generic[S]):
     @property
     def next_time(self) -> float:
         """The next evaluation is of what has happened by this time."""
-        return float(latest(self.times[self.count]))
+        return self._latest[self.count]
 
     def drop_after(self, count: int) -> None:
         """Keep so many evaluations: the run ends with the last of them."""

@@ -146,7 +146,8 @@ def walk(
     starts, ends = models[1 : 1 + len(jobs)], models[1 + len(jobs) :]
     known, rate = run.timeline.known, run.rates[jobs]
     client, steps, base = known.client[jobs], known.steps[jobs], known.start_version[jobs]
-    server, buffers, used, versions = models[0], models[0], list[Ints](), []
+    run.state, buffers = run.state._replace(model=models[0]), models[0]
+    used, versions = list[Ints](), []
     while not used or (run.knows_next and not (run.over or due(run.version))):
         wanted = run.timeline.jobs(run.version + 1)
         places = [place.get(job, -1) for job in wanted.tolist()]
@@ -156,12 +157,12 @@ def walk(
         at = slice(places[0], places[0] + 1) if len(places) == 1 else np.array(places, np.int64)
         about = client[at], steps[at], run.version - base[at], rate[at], run.version + 1
         updates = ClientUpdates(*about, starts[at], ends[at])
-        server, buffers = run.combine(server, buffers, updates)
+        buffers = run.combine(buffers, updates)
         used.append(wanted)
         while run.clock is not None and run.can_learn and run.clock.awaited in place:
             next_job = place[run.clock.awaited]
-            run.learn(math.nan, server, starts[next_job], ends[next_job])
-        versions.append((server, buffers, at))
+            run.learn(math.nan, run.state.model, starts[next_job], ends[next_job])
+        versions.append((run.state.model, buffers, at))
     servers, averaged, answers = zip(*versions, strict=True)
     parts = [coefficients(servers)]
     if run.layout.buffers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 import numpy as np
 
@@ -31,7 +32,8 @@ class JobTimes:
         self._length: list[list[float]] = [[] for _ in range(fleet.clients)]
         self._tie: list[list[int]] = [[] for _ in range(fleet.clients)]
         self._streams: list[int] = fleet.streams.tolist()
-        self._next_steps: dict[int, tuple[int, Floats]] = {}  # first draw, durations; by client
+        # First draw, and durations from there on; by client.
+        self._next_steps: dict[int, tuple[int, list[float]]] = {}
         enough = np.minimum(1.5 * jobs + 3, _AT_ONCE)
         drawn = 2 ** np.ceil(np.log2(enough)).astype(np.int64)
         for stop in np.unique(drawn).tolist():
@@ -61,14 +63,15 @@ class JobTimes:
 
     def _time_of_steps(self, client: int, place: int, steps: int) -> float:
         """How long a client's steps from this draw on take."""
-        first, durations = self._next_steps.get(client, (0, np.empty(0)))
+        first, durations = self._next_steps.get(client, (0, []))
         if not first <= place <= first + len(durations) - steps:
             count = max(steps, min(max(4 * steps, 2 * len(durations)), _STEPS_AT_ONCE))
             who, index = np.array([[client]]), place + np.arange(count)[None]
-            first, durations = place, self._fleet.durations(self._seed, who, index)[0]
+            first, durations = place, self._fleet.durations(self._seed, who, index)[0].tolist()
             self._next_steps[client] = first, durations
         begin = place - first
-        return float(durations[begin : begin + steps].cumsum()[-1])
+        *_, end = accumulate(durations[begin : begin + steps])  # `sum` would round less
+        return end
 
     def prepare(self, clients: Iterable[int], numbers: Iterable[int]) -> None:
         """Draw the jobs of these numbers for many clients at once."""
