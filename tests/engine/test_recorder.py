@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -470,14 +471,36 @@ def test_joules_do_not_depend_on_the_order_of_the_jobs(
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     energy = Energy(rng.uniform(0, 5, fleet.clients), rng.uniform(0, 1e-3, fleet.clients))
     order, times = rng.permutation(len(schedule.client)), np.linspace(0, 200, 7)
+    size = MessageSize(3200, 6400)
+    plans = schedule, in_order(schedule, order)
+    first, again = (joules(plan, energy, size, times).tolist() for plan in plans)
+    assert first == again
+
+
+def in_order(schedule: Schedule, order: Ints) -> Schedule:
+    """The same jobs in another order."""
     names = ("client", "steps", "start_version", "used_by", "first_step", "begin", "finish",
              "uploads")  # fmt: skip
-    mixed = replace(
+    return replace(
         schedule, **{name: getattr(schedule, name)[order] for name in names}, check=False
     )
-    size = MessageSize(3200, 6400)
-    first, again = (joules(plan, energy, size, times).tolist() for plan in (schedule, mixed))
-    assert first == again
+
+
+def test_joules_of_jobs_of_no_steps_do_not_depend_on_the_order() -> None:
+    """Such a job ends when it begins, which is when the next one of its client begins."""
+    clients, zeros = np.array([0, 1, 0, 1]), np.zeros(4)
+    schedule = Schedule(
+        clients=2, local_steps=1, time=np.zeros(1), wasted_steps=np.zeros(1, np.int64),
+        client=clients, steps=np.array([0, 0, 1, 1]), start_version=np.array([-1, -1, 0, 0]),
+        used_by=np.array([0, 0, 1, 1]), first_step=np.zeros(4, np.int64), begin=zeros,
+        finish=np.array([0.0, 0.0, np.inf, np.inf]), uploads=np.zeros(4, np.int64),
+    )  # fmt: skip
+    energy, size = Energy(np.zeros(2), np.array([0.1, 0.3])), MessageSize(8, 16)
+    needed = {
+        joules(in_order(schedule, np.array(order)), energy, size, np.zeros(1))[0]
+        for order in itertools.permutations(range(4))
+    }
+    assert len(needed) == 1
 
 
 def test_energy_of_a_synchronous_run_by_hand() -> None:

@@ -93,7 +93,7 @@ def joules(plan: Schedule, energy: Energy, size: MessageSize, times: Floats) -> 
     Sums are in an order that does not depend on what comes later, so that they are equal to the
     bit whenever they are made.
     """
-    order = np.lexsort((plan.begin, plan.first_step, plan.client))
+    order = np.lexsort((plan.start_version, plan.begin, plan.first_step, plan.client))
     step, byte = energy.per_step[plan.client], energy.per_byte[plan.client]
     down = np.where(_first_downloads(plan), size.first, size.later) / 8 * byte
     ended = plan.steps * step + uploads_of(plan) * (size.later / 8) * byte
