@@ -99,6 +99,7 @@ def test_the_history_is_that_of_lanes(room: int, monkeypatch: pytest.MonkeyPatch
     assert {label.partition(",")[0] for label in LEFT} == {"asofed"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_cpu")
 def test_a_run_that_diverges_is_that_of_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = [*specs("cpu", ["favano"]), *specs("cpu", ["quafl"], learning_rate=1e30)]

@@ -261,6 +261,7 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
 
 
 @FORKS
+@pytest.mark.sampled
 @pytest.mark.parametrize("period", [0.0, 1e9])
 def test_results_are_heard_of_soon_after_they_are_there(
     period: float, digits: Samples, monkeypatch: pytest.MonkeyPatch

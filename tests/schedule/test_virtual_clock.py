@@ -82,7 +82,7 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_planners_and_the_virtual_clock_agree(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:

@@ -53,6 +53,7 @@ def state_of(layer: nn.Module, *shape: int) -> object:
     return (hidden, cells) if isinstance(layer, nn.LSTM | nn.LSTMCell) else hidden
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("both_ways", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])
