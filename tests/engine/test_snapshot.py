@@ -162,6 +162,7 @@ def check_together(device: str) -> None:
         same([end._replace(refused=[])], [some[number].alone[-1]._replace(refused=[])], 1e-10)
 
 
+@pytest.mark.slow
 def test_runs_go_on_together() -> None:
     check_together("cpu")
 
