@@ -47,7 +47,7 @@ from favano.timing import (
     two_speeds,
 )
 from favano.training import Finished, StepsDone, Trainer, Work, one_thread
-from favano.types import Floats, Ints, Stack, Vector
+from favano.types import Floats, Ints, Mask, Stack, Vector
 from tests.engine.networks import Problem, shuffled, stack_lanes
 from tests.methods.bound import bound, scheduled
 from tests.problems import make_aggregator, quadratics, start_model, trainer_of
@@ -422,11 +422,11 @@ def sending(draw: st.DrawFn) -> tuple[ClientSpeeds, Schedule]:
     return fleet, replace(schedule, uploads=rng.integers(0, 3, len(schedule.client)))
 
 
-def of_client(schedule: Schedule, client: int) -> Schedule:
-    """The jobs of one client."""
-    mine, columns = schedule.client == client, ("client", "steps", "start_version", "used_by")
-    others = ("first_step", "begin", "finish", "uploads")
-    return replace(schedule, **{name: getattr(schedule, name)[mine] for name in columns + others})
+def some_jobs(schedule: Schedule, jobs: Ints | Mask, check: bool = True) -> Schedule:
+    """These jobs alone, in this order."""
+    columns = ("client", "steps", "start_version", "used_by", "first_step", "begin", "finish")
+    chosen = {name: getattr(schedule, name)[jobs] for name in (*columns, "uploads")}
+    return replace(schedule, **chosen, check=check)
 
 
 @given(data=st.data(), given_schedule=sending())
@@ -438,7 +438,10 @@ def test_what_servers_and_clients_count_agrees(
     fleet, schedule = given_schedule
     times = np.sort(data.draw(st.lists(st.floats(0, 220), min_size=1, max_size=5)))
     whole = count_work(schedule, times)
-    each = [count_work(of_client(schedule, client), times) for client in range(fleet.clients)]
+    each = [
+        count_work(some_jobs(schedule, schedule.client == client), times)
+        for client in range(fleet.clients)
+    ]
     for name in ("local_steps", "contributed_steps", "uploads", "downloads", "first_downloads"):
         assert getattr(whole, name).tolist() == sum(getattr(one, name) for one in each).tolist()
     for place, time in enumerate(times.tolist()):
@@ -472,18 +475,9 @@ def test_joules_do_not_depend_on_the_order_of_the_jobs(
     energy = Energy(rng.uniform(0, 5, fleet.clients), rng.uniform(0, 1e-3, fleet.clients))
     order, times = rng.permutation(len(schedule.client)), np.linspace(0, 200, 7)
     size = MessageSize(3200, 6400)
-    plans = schedule, in_order(schedule, order)
+    plans = schedule, some_jobs(schedule, order, check=False)
     first, again = (joules(plan, energy, size, times).tolist() for plan in plans)
     assert first == again
-
-
-def in_order(schedule: Schedule, order: Ints) -> Schedule:
-    """The same jobs in another order."""
-    names = ("client", "steps", "start_version", "used_by", "first_step", "begin", "finish",
-             "uploads")  # fmt: skip
-    return replace(
-        schedule, **{name: getattr(schedule, name)[order] for name in names}, check=False
-    )
 
 
 def test_joules_of_jobs_of_no_steps_do_not_depend_on_the_order() -> None:
@@ -496,11 +490,9 @@ def test_joules_of_jobs_of_no_steps_do_not_depend_on_the_order() -> None:
         finish=np.array([0.0, 0.0, np.inf, np.inf]), uploads=np.zeros(4, np.int64),
     )  # fmt: skip
     energy, size = Energy(np.zeros(2), np.array([0.1, 0.3])), MessageSize(8, 16)
-    needed = {
-        joules(in_order(schedule, np.array(order)), energy, size, np.zeros(1))[0]
-        for order in itertools.permutations(range(4))
-    }
-    assert len(needed) == 1
+    orders = [np.array(order) for order in itertools.permutations(range(4))]
+    plans = [some_jobs(schedule, order, check=False) for order in orders]
+    assert len({joules(plan, energy, size, np.zeros(1))[0] for plan in plans}) == 1
 
 
 def test_energy_of_a_synchronous_run_by_hand() -> None:
