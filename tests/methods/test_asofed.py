@@ -211,6 +211,17 @@ def test_the_time_to_talk_is_part_of_the_delay() -> None:
     assert set(of_client(1, mean_delay(schedule), schedule)[1:]) == {33.0}
 
 
+def test_a_job_that_is_lost_when_it_begins_is_before_the_next_one() -> None:
+    """Jobs that no update uses are the last of a schedule."""
+    schedule = Schedule(
+        clients=1, local_steps=4, time=np.array([4.0, 8.0]), wasted_steps=np.zeros(2, np.int64),
+        client=np.zeros(3, np.int64), steps=np.array([4, 4, 0]), start_version=np.array([-1, 0, 0]),
+        used_by=np.array([0, 1, 2]), first_step=np.array([0, 4, 4]),
+        begin=np.array([0.0, 4.0, 4.0]), finish=np.array([4.0, 8.0, 4.0]),
+    )  # fmt: skip
+    assert mean_delay(schedule).tolist() == [1.0, 2.0, 4.0]
+
+
 def test_before_a_job_is_done_there_is_no_delay() -> None:
     short = scheduled(bound(AsoFed(), 4), 0.5)
     assert mean_delay(short).tolist() == [1.0] * len(short.client)

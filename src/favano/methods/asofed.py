@@ -70,7 +70,7 @@ class AsoFed(Method[ModelState]):
 def mean_delay(schedule: Schedule) -> Floats:
     """The mean time that a client's jobs before each job took, (J,); 1 for its first job."""
     delay = schedule.finish - schedule.begin
-    order = np.lexsort((schedule.begin, schedule.client))
+    order = np.lexsort((schedule.finish, schedule.begin, schedule.client))
     client, lasted = schedule.client[order], delay[order]
     known = np.where(np.isfinite(lasted), lasted, 0.0)
     jobs = np.arange(len(client)) - np.searchsorted(client, client)  # of the client before
