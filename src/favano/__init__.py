@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
 
-__version__ = "0.3.0"
+__version__ = "0.3.1"
 """The version of the package."""
 
 _HOME = {
