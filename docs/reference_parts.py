@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from inspect import cleandoc, getsource
-from pathlib import Path
 from types import ModuleType
 
 import typer
@@ -24,7 +23,6 @@ from favano.records import BoundRow, Complexity, CurvePoint, Entry, Participatio
 from favano.records.summary import AuditRecord, ClientScores, CostRecord, RunRecord
 from favano.specification.spec import part_options
 
-ADR = Path(__file__).parent / "adr"
 FILES: dict[str, list[type]] = {
     "`history.csv`": [Row],
     "`summary.json`": [Summary, RunRecord, AuditRecord, ClientScores, CostRecord],
@@ -133,13 +131,6 @@ def _is_final_policy(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Policy) and kind is not Policy
 
 
-def decisions() -> str:
-    """Links to all decisions."""
-    pages = sorted(ADR.glob("0*.md"))
-    titles = [page.read_text(encoding="utf-8").partition("\n")[0][2:] for page in pages]
-    return "\n".join(f"- [{title}]({page.name})" for title, page in zip(titles, pages, strict=True))
-
-
 def _table(heads: list[str], rows: Iterable[Iterable[str]]) -> str:
     if not (cells := [[_escaped(cell) for cell in row] for row in rows]):
         return ""
@@ -156,6 +147,6 @@ def _escaped(cell: str) -> str:
 
 PACKAGES = ("flower", "policies", "theory", "timing")
 PARTS: dict[str, Callable[[], str]] = {
-    "commands": commands, "decisions": decisions, "files": files, "keys": keys, "methods": methods,
+    "commands": commands, "files": files, "keys": keys, "methods": methods,
     **{name: partial(names, f"favano.{name}") for name in PACKAGES},
 }  # fmt: skip
