@@ -10,7 +10,9 @@ from collections.abc import Collection
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse.csgraph import connected_components
 
 from favano.records import (
     Participation,
@@ -174,6 +176,70 @@ def test_no_circles() -> None:
     inner = {name: path for name, path in modules().items() if name != "favano"}
     arrows = {name: imported(path, inner, types=False) for name, path in inner.items()}
     TopologicalSorter(arrows).prepare()  # raises CycleError with the modules of a circle
+
+
+# Data flow down this list: a room imports from rooms above its own. `root` are modules in no room;
+# `last` are the names of `import favano`.
+ORDER = [
+    {"root"}, {"options", "specification"}, {"fleet", "timing"}, {"policies"}, {"schedule"},
+    {"theory"}, {"problem", "data", "models", "metrics"}, {"methods", "transforms"},
+    {"training", "quantisation"}, {"engine", "aggregation"}, {"planning"}, {"results", "records"},
+    {"run", "preflight"}, {"report"}, {"reproduce", "studies"}, {"flower"}, {"cluster"}, {"cli"},
+    {"last"},
+]  # fmt: skip
+
+
+def statements(path: Path) -> list[str]:
+    """What each import of ours names, also for types alone and inside of functions."""
+    return [
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("favano")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "most"),
+    [
+        ("files in a circle of imports", 250),
+        ("pairs of rooms against the order", 18),
+        ("imports against the order", 70),
+        ("imports past the front door of a room", 633),
+    ],
+)
+def test_the_house_only_gets_tidier(what: str, most: int) -> None:
+    """None of these numbers may rise; whoever lowers one writes the new number here."""
+    known = modules()
+    rooms = {path.parent.name for name, path in known.items() if path.name == "__init__.py"} - {
+        "favano"
+    }
+    place = {room: number for number, some in enumerate(ORDER) for room in some}
+
+    def room_of(name: str) -> str:
+        first = f"{name}..".split(".")[1]
+        return first if first in rooms else "last" if first in ("", "__main__") else "root"
+
+    between = [
+        (room_of(name), room_of(target), target)
+        for name, path in known.items()
+        for target in statements(path)
+        if room_of(target) not in ("root", "last", room_of(name))
+    ]
+    back = [(here, there) for here, there, _ in between if place[there] > place[here]]
+    names = sorted(known)
+    arrows = np.zeros((len(names), len(names)))
+    for name, path in known.items():
+        arrows[names.index(name), [names.index(other) for other in imported(path, known)]] = 1
+    _, group = connected_components(arrows, connection="strong")
+    counted = {
+        "files in a circle of imports": int((np.bincount(group)[group] > 1).sum()),
+        "pairs of rooms against the order": len(set(back)),
+        "imports against the order": len(back),
+        "imports past the front door of a room": sum(
+            target.count(".") > 1 for *_, target in between
+        ),
+    }
+    assert counted[what] == most, f"{what}: {counted[what]}, {most} before"
 
 
 def test_ray_is_for_clusters_alone() -> None:
