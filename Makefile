@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: setup browser demo test test-all check format docs package site
+.PHONY: setup browser demo test test-all explore check format docs package site
 
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 # What is compiled is kept, since tests start hundreds of processes.
@@ -38,6 +38,14 @@ test: setup
 test-all: setup
 	$(PYTEST) $(PROCESSES) -m "not gpu"
 	$(PYTEST) -m gpu
+
+# Property tests with random examples, so many each; what they find is printed at the end, also after
+# Ctrl-C. WHAT is a set of tests of tests/explore.py, a file or a folder.
+EXAMPLES ?= 1000
+WHAT     ?= properties
+
+explore: setup
+	$(BIN)/python -m tests.explore $(WHAT) $(EXAMPLES)
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -10,11 +10,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # on a busy machine, threads wait
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
-# No example fails for being slow: a machine may be busy.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+from tests.examples import fix_examples
+
+if settings.get_current_profile_name() != "explore":
+    fix_examples()
 
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are left out

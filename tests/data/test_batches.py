@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.data.batches import BatchStream, Order
@@ -13,7 +13,6 @@ ORDERS: list[Order] = ["epoch", "continuous", "replacement"]
 PARTS = [np.arange(0, 10), np.arange(10, 17), np.arange(17, 18)]
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 2**63), st.integers(0, 30))
 def test_each_epoch_visits_every_sample_once_and_keeps_the_short_batch(
     size: int, batch_size: int, seed: int, epoch: int
@@ -27,7 +26,6 @@ def test_each_epoch_visits_every_sample_once_and_keeps_the_short_batch(
     assert len(drawn[-1]) == size - (batches - 1) * batch_size
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 20), st.integers(1, 50), st.integers(0, 2**63))
 def test_continuous_batches_are_full_and_join_whole_epochs(
     size: int, batch_size: int, seed: int

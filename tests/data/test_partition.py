@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.data.partition import SPLITS, Traits, check_parts, check_split, partition, split
@@ -95,7 +95,6 @@ def test_two_class_free_holds_two_classes() -> None:
     assert len({len(part) for part in parts}) > 2
 
 
-@settings(max_examples=40)
 @given(
     counts=st.lists(st.integers(60, 90), min_size=2, max_size=9).map(tuple),
     clients=st.integers(1, 30),

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.data.two_class import class_blocks, free_classes, share_out
@@ -12,7 +12,6 @@ from favano.errors import BadInput
 from favano.rng import Stream, permutation
 
 
-@settings(max_examples=60)
 @given(st.integers(2, 13), st.integers(1, 40), st.integers(0, 2**32))
 def test_blocks_deal_two_distinct_classes_evenly(classes: int, clients: int, seed: int) -> None:
     pairs = class_blocks(classes, clients, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.engine import ready_jobs
@@ -27,7 +27,6 @@ ACTS = st.tuples(st.sampled_from(["add", "take", "drop"]), st.integers(0, 9))
     acts=st.lists(ACTS, max_size=40),
     at_once=st.integers(1, 5),
 )
-@settings(max_examples=300, deadline=None)
 def test_it_equals_a_sorted_list(
     jobs: list[tuple[int, int]], acts: list[tuple[str, int]], at_once: int
 ) -> None:

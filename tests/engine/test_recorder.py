@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -49,6 +49,7 @@ from favano.timing import (
 from favano.training import Finished, StepsDone, Trainer, Work, one_thread
 from favano.types import Floats, Ints, Mask, Stack, Vector
 from tests.engine.networks import Problem, shuffled, stack_lanes
+from tests.examples import examples
 from tests.methods.bound import bound, scheduled
 from tests.problems import make_aggregator, quadratics, start_model, trainer_of
 from tests.schedule.test_plan import fleets, policies
@@ -139,7 +140,6 @@ def test_lost_steps_count_as_local_steps_only() -> None:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=100)
 def test_what_was_counted_by_a_time_does_not_depend_on_the_horizon(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:
@@ -304,7 +304,7 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", list(our_methods()))
 @given(data=st.data(), seed=st.integers(0, 1000))
-@settings(max_examples=12)
+@examples(12)
 def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
     name: str, data: st.DataObject, seed: int
 ) -> None:
@@ -430,7 +430,7 @@ def some_jobs(schedule: Schedule, jobs: Ints | Mask, check: bool = True) -> Sche
 
 
 @given(data=st.data(), given_schedule=sending())
-@settings(max_examples=60)
+@examples(60)
 def test_what_servers_and_clients_count_agrees(
     data: st.DataObject, given_schedule: tuple[ClientSpeeds, Schedule]
 ) -> None:
@@ -465,7 +465,7 @@ def test_what_servers_and_clients_count_agrees(
 
 
 @given(data=st.data(), given_schedule=sending())
-@settings(max_examples=40)
+@examples(40)
 def test_joules_do_not_depend_on_the_order_of_the_jobs(
     data: st.DataObject, given_schedule: tuple[ClientSpeeds, Schedule]
 ) -> None:

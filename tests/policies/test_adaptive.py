@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -101,7 +101,6 @@ def test_with_jobs_of_one_length_it_is_the_fixed_policy(latency: Latency) -> Non
     latency=st.sampled_from(["client", "server", "none"]),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=100)
 def test_whatever_is_said_the_schedule_could_have_happened(
     means: list[float], lengths: list[int], latency: Latency, seed: int
 ) -> None:

@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -66,7 +66,6 @@ def test_frequencies_are_those_of_an_enumeration(
 
 
 @given(st.integers(0, 100), st.integers(1, 8), st.integers(0, 5))
-@settings(max_examples=50, deadline=None)
 def test_rounds_drawn_at_once_are_those_drawn_one_by_one(seed: int, size: int, first: int) -> None:
     weights = tuple(np.random.default_rng(seed).uniform(0.1, 9, 9).tolist())
     for rule in (Uniform(), Weighted(weights=weights), BySamples(samples=weights), LeastRecent()):
@@ -83,7 +82,6 @@ def test_equal_weights_draw_as_uniform_does() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
 def test_nobody_waits_longer_than_those_that_least_recent_selects(data: st.DataObject) -> None:
     """Clients come and go; a list of when each was selected last is kept here, too."""
     selector, last = (

@@ -7,7 +7,7 @@ from math import inf, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -29,6 +29,7 @@ from favano.timing import (
     parse_availability,
 )
 from favano.timing.availability import Recorded
+from tests.examples import examples
 
 HORIZON = 100.0
 SEND = Buffered(buffer=1, local_steps=4, hand_out="arrival", interaction_time=0.0)
@@ -285,7 +286,7 @@ def there(presence: object, client: int, time: float) -> bool:
     return any(begin - 1e-6 <= time <= end + 1e-6 for begin, end in both)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_whatever_clients_meet(data: st.DataObject) -> None:
     """No contact while away, no message before it was sent, and every fault accounted for."""
@@ -327,7 +328,7 @@ def test_whatever_clients_meet(data: st.DataObject) -> None:
     assert s.wasted_steps.sum() <= s.steps[~used].sum()
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_the_planner_of_polls_is_the_virtual_clock(data: st.DataObject) -> None:
     clients = data.draw(st.integers(1, 12))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -27,6 +27,7 @@ from favano.timing import (
     two_speeds,
 )
 from favano.timing.conditions import Conditions, Links
+from tests.examples import examples
 
 LAWS: list[StepLaw] = [Geometric(), Exponential(), Deterministic(), LogNormal(0.7)]
 
@@ -82,7 +83,6 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=300)
 def test_any_schedule_could_have_happened(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_any_schedule_could_have_happened(
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=100)
+@examples(50)
 def test_p16_renumbering_clients_renumbers_the_schedule(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:

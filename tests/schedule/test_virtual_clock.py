@@ -7,7 +7,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -82,7 +82,6 @@ def policies(draw: st.DrawFn, clients: int) -> Policy:
 
 
 @given(data=st.data(), fleet=fleets(), seed=st.integers(0, 1000))
-@settings(max_examples=150, deadline=None)
 def test_planners_and_the_virtual_clock_agree(
     data: st.DataObject, fleet: ClientSpeeds, seed: int
 ) -> None:

@@ -17,7 +17,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
-from hypothesis import Phase, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -36,13 +36,13 @@ from favano.timing import (
     client_speeds,
     traced_fleet,
 )
+from tests.examples import examples
 from tests.specs import complete, read_by
 from tests.theory.test_durations import OwnExponential
 
 UNIT = 60
 BATCHES, SIZE = 30, 240  # jobs; a multiple of all periods of five lines
-FEW, THOUSANDS = 40, 2000
-FIXED = settings(derandomize=True, phases=[Phase.explicit, Phase.generate])  # long runs: no search
+FEW = examples(40)
 
 
 @dataclass(frozen=True)
@@ -226,15 +226,8 @@ def check_polls(client: Client, asked: tuple[Polling, int]) -> None:
 @given(clients(), polls())
 @example(ONE_AND_THIRTY, (Polling(selected=1, local_steps=2), 1))
 @example(TIED, (Polling(selected=1, local_steps=3, waiting_time=0.6, interaction_time=0.3), 2))
-@settings(FIXED, max_examples=FEW)
+@FEW
 def test_steps_between_polls(client: Client, asked: tuple[Polling, int]) -> None:
-    check_polls(client, asked)
-
-
-@pytest.mark.slow
-@given(clients(), polls())
-@settings(FIXED, max_examples=THOUSANDS)
-def test_steps_between_thousands_of_polls(client: Client, asked: tuple[Polling, int]) -> None:
     check_polls(client, asked)
 
 
@@ -266,15 +259,8 @@ def check_rounds(client: Client, policy: Rounds) -> None:
 
 
 @given(clients(), rounds())
-@settings(FIXED, max_examples=FEW)
+@FEW
 def test_steps_by_a_deadline(client: Client, policy: Rounds) -> None:
-    check_rounds(client, policy)
-
-
-@pytest.mark.slow
-@given(clients(), rounds())
-@settings(FIXED, max_examples=THOUSANDS)
-def test_steps_by_thousands_of_deadlines(client: Client, policy: Rounds) -> None:
     check_rounds(client, policy)
 
 
@@ -288,20 +274,13 @@ def check_windows(client: Client, steps: int, period: int) -> None:
 
 
 @given(clients(), st.integers(1, 5), times())
-@settings(FIXED, max_examples=FEW)
+@FEW
 def test_windows_of_jobs(client: Client, steps: int, period: int) -> None:
     check_windows(client, steps, period)
 
 
-@pytest.mark.slow
-@given(clients(), st.integers(1, 5), times())
-@settings(FIXED, max_examples=THOUSANDS)
-def test_windows_of_thousands_of_jobs(client: Client, steps: int, period: int) -> None:
-    check_windows(client, steps, period)
-
-
 @given(clients(), polls(), st.booleans(), st.integers(0, 50))
-@settings(FIXED, max_examples=40)
+@FEW
 def test_the_planner_plays_every_step_as_by_hand(
     client: Client, asked: tuple[Polling, int], zero: bool, seed: int
 ) -> None:

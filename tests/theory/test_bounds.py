@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from favano.engine import PlainLoop
 from favano.errors import BadInput
@@ -106,7 +106,6 @@ def test_every_bound_holds_along_a_run_and_the_assembled_one_is_smallest(
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=30)
 def test_units_and_order(where: TheorySetting, problem: TheoryProblem) -> None:
     rate, rounds = largest_rate(where, problem), 500
     for bound in (bound_short, bound_full, bound_assembled):
@@ -121,7 +120,6 @@ def test_units_and_order(where: TheorySetting, problem: TheoryProblem) -> None:
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=50)
 def test_units_of_the_constants(where: TheorySetting, problem: TheoryProblem) -> None:
     rate = largest_rate(where, problem) / 2
     for name, f, x in (("c1", 1, -2), ("c2", -1, 2), ("c3", 1, 0), ("d1", -2, 4), ("d2", 0, 2)):

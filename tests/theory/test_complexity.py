@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from favano.errors import BadInput
 from favano.theory import (
@@ -109,7 +109,6 @@ def test_the_last_term_is_that_of_the_proof_up_to_a_constant(
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=40)
 def test_numbers_of_steps_have_no_unit(where: TheorySetting, problem: TheoryProblem) -> None:
     assert has_unit(lambda p, rate, eps: rounds_to_target(where, p, eps).total, problem, f=0, x=0)
     assert has_unit(lambda p, rate, eps: corollary(where, p, eps).total, problem, f=0, x=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from favano.policies import Polling
 from favano.theory import (
@@ -38,7 +38,6 @@ def test_the_stated_condition_fails_for_few_local_steps(local_steps: int, ratio:
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=200)
 def test_the_sufficient_conditions_suffice(setting_: TheorySetting, problem: TheoryProblem) -> None:
     """For every n, s (1 included), K, b and constants: descent, contraction, and the bound."""
     rate = largest_rate(setting_, problem)
@@ -74,7 +73,6 @@ def test_admissible_steps_at_the_papers_constants(rule: str, form: str, rate: fl
 
 
 @given(setting_=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=50)
 def test_units(setting_: TheorySetting, problem: TheoryProblem) -> None:
     for conditions in (proof_conditions, sufficient_conditions):
         for place in range(5):

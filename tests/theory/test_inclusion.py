@@ -7,7 +7,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -33,7 +33,6 @@ def enumerated(weights: Floats, size: int) -> Floats:
 @given(
     st.lists(st.sampled_from([0.01, 0.3, 1.0, 1.0, 2.5, 70.0]), min_size=2, max_size=6), st.data()
 )
-@settings(max_examples=40, deadline=None)
 def test_chances_are_those_of_an_enumeration(weights: list[float], data: st.DataObject) -> None:
     size, each = data.draw(st.integers(1, len(weights))), np.array(weights)
     np.testing.assert_allclose(inclusion(each, size), enumerated(each, size), rtol=1e-9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -95,7 +95,6 @@ def test_literal_reading() -> None:
     local_steps=st.integers(1, 30),
     idle=st.booleans(),
 )
-@settings(max_examples=60)
 def test_closed_form_of_no_step(mean: float, selected: int, local_steps: int, idle: bool) -> None:
     """P(E = 0) = p (1-lambda)^(-c) x / (1 - (1-p) x), x = (1-lambda)^R."""
     policy = Polling(selected=selected, local_steps=local_steps, idle_in_interaction=idle)

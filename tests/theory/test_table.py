@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from favano.errors import BadInput
 from favano.theory import Delays, Method, TheoryProblem, TheorySetting, table_complexity
@@ -15,7 +15,6 @@ EXAMPLE = TheorySetting(clients=100, selected=20, local_steps=10, mean_a=0.3, b=
 
 
 @given(where=SETTINGS, problem=PROBLEMS)
-@settings(max_examples=30)
 def test_corrected_rows_are_numbers_of_steps(where: TheorySetting, problem: TheoryProblem) -> None:
     for method in METHODS:
         for term in range(3):

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
 from favano.timing.number_pickle import read_numbers
+from tests.examples import examples
 
 numbers = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 documents = st.recursive(
@@ -25,7 +26,7 @@ documents = st.recursive(
 
 
 @given(document=documents, protocol=st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_what_is_read_is_what_was_written(
     document: object, protocol: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -44,7 +45,6 @@ def is_plain(held: object) -> bool:
 
 
 @given(damage=st.data())
-@settings(max_examples=150, deadline=None)
 def test_damaged_bytes_are_read_or_refused(
     damage: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
