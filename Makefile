@@ -33,7 +33,7 @@ PROCESSES ?= --numprocesses=auto --maxprocesses=4 --dist=loadfile
 PYTEST = $(BIN)/python -m pytest --durations=25
 
 test: setup
-	$(PYTEST) $(PROCESSES) -m "not slow and not gpu"
+	$(PYTEST) $(PROCESSES) -m "not slow and not machine and not gpu"
 
 test-all: setup
 	$(PYTEST) $(PROCESSES) -m "not gpu"
@@ -64,7 +64,7 @@ docs: setup
 # Strict: a broken link, a page that nobody links to, or an undocumented name ends it, as does a block
 # of code that fails. Then `python -m http.server -d site`.
 site: setup
-	$(PYTEST) $(PROCESSES) -m "not slow or sampled" tests/docs
+	$(PYTEST) $(PROCESSES) -m "not slow or quick" tests/docs
 	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: setup

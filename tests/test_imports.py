@@ -322,7 +322,7 @@ def test_the_report_reads_files_through_records_alone() -> None:
     assert [place.partition(":")[0] for place in opened] == ["page.py"]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("compare*", "theory*")
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -339,6 +339,7 @@ def test_the_report_reads_files_through_records_alone() -> None:
         (["plan", "--algorithm", "fedavg", "--sample-weights", "--json"], 0),
         (["theory", "steps"], 0),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
 def test_what_trains_nothing_does_not_load_torch(arguments: list[str], code: int) -> None:
     call_without_torch(arguments, code)

@@ -26,7 +26,7 @@ def test_version_and_citation_agree() -> None:
     assert project["urls"]["Paper"] in citation
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano run*")
 @pytest.mark.parametrize(
     ("words", "known"),
     [

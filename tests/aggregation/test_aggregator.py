@@ -186,7 +186,7 @@ def test_of_counters_the_largest_wins_the_servers_included() -> None:
     assert aggregator.over
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-delta", "scaffold")
 @pytest.mark.parametrize("name", list(our_methods()))
 def test_pieces_of_a_large_model_add_up_to_the_whole(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,6 @@ from tests.engine.networks import Problem, same, seen_of, shuffled
 from tests.engine.test_conformance import CLIENTS, build, renumbered, setting
 from tests.methods.bound import bound, scheduled
 from tests.problems import Quadratics, close, quadratics, start_model, trainer_of
-from tests.thinned import thinned
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
 THREE: list[Codec] = [Lattice(dither=True), MinMax(bits=4), Qsgd(bits=4)]
@@ -64,9 +63,9 @@ def carry(codec: Codec, sent: Vector, key: Vector, known: Vector, who: int, numb
     return base + codec.decode(coded, key[None], SIZES)[0]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("lattice-32-favano", "lattice-32-fedasync", "lattice-32-fedprox")
 @EVERY
-@pytest.mark.parametrize("codec", thinned(FINE, FINE[:1]), ids=label)
+@pytest.mark.parametrize("codec", FINE, ids=label)
 def test_a_fine_codec_is_exact_communication(name: str, codec: Codec) -> None:
     """As delta -> 0 and Q delta -> infinity, and with many levels, in a whole run of any method."""
     method, schedule = build(name)
@@ -139,9 +138,9 @@ def test_clients_that_adopt_read_beside_what_they_were_last_handed(codec: Codec)
     assert (aggregator.link.wrapped > 0) == (codec == COARSE[0])
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("lattice-14-fedbuff", "lattice-14-fedfix")
 @EVERY
-@pytest.mark.parametrize("codec", thinned(THREE, THREE[:1]), ids=label)
+@pytest.mark.parametrize("codec", THREE, ids=label)
 def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None:
     """Of a network with BatchNorm statistics."""
     problem = Problem(name, 1, codec=codec)
@@ -152,7 +151,7 @@ def test_the_order_of_execution_changes_nothing(name: str, codec: Codec) -> None
     assert not torch.equal(moments[-1].server, Problem(name, 1).alone[-1].server)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedbuff", "fedfix")
 @EVERY
 def test_p16_renumbering_leaves_the_history_unchanged(name: str) -> None:
     spec = setting(name)

@@ -77,8 +77,10 @@ def test_a_command_is_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert out.exists()
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("words", [["run", "--horizon", "-1"], ["run", "--dataset", "none"]])
+@pytest.mark.quick("horizon")
+@pytest.mark.parametrize(
+    "words", [["run", "--horizon", "-1"], ["run", "--dataset", "none"]], ids=["horizon", "dataset"]
+)
 def test_a_command_that_fails_has_no_phases(words: list[str]) -> None:
     with pytest.raises(Missing, match=words[1][2:]):
         phases.measured(words, Path(favano.__file__).parent.parent)

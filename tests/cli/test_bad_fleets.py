@@ -200,7 +200,6 @@ def refusal(
     return printed.err
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(("flag", "content", "sentence"), CASES, ids=[case[0] for case in CASES])
 def test_bad_files_are_refused_in_a_sentence(
     flag: str,
@@ -243,7 +242,6 @@ def test_files_that_are_not_there_are_named(
     )
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [

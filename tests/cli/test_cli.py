@@ -157,7 +157,6 @@ def test_theory_steps(favano: Program) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -23,7 +23,7 @@ def lines_on_screen(text: str) -> int:
     return sum(max(1, -(-len(line) // COLUMNS)) for line in text.splitlines())
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("2.0")
 @pytest.mark.parametrize("evaluate_every", [2.0, 140.0])
 def test_the_demo_is_one_screen_however_often_it_evaluates(
     evaluate_every: float, favano: Program, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ def test_every_method_has_a_line(favano: Program) -> None:
     assert all(len(line.split()) > 3 for line in lines)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano", "fedasync", "fedprox")
 @pytest.mark.parametrize("name", list(our_methods()))
 def test_every_card_is_complete(name: str, favano: Program) -> None:
     """Idea, update, options with their defaults and sources, needs, and what goes wrong."""

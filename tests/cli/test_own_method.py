@@ -240,9 +240,9 @@ def test_wrong_hooks_are_refused_in_one_sentence(
     assert line.startswith(f"favano: method=group: {said}")
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("Ca2fl")
 @FORKS
-@pytest.mark.parametrize("name", [f"{EXAMPLE}:Ca2fl", "asofed"])
+@pytest.mark.parametrize("name", [f"{EXAMPLE}:Ca2fl", "asofed"], ids=["Ca2fl", "asofed"])
 def test_loop_and_lanes_agree_to_the_bit(name: str) -> None:
     spec = complete(
         algorithm=name, clients=8, local_steps=3, horizon=400, learning_rate=0.05, batch_size=16

@@ -80,7 +80,7 @@ def test_force_begins_anew_and_resume_goes_on_with_it(
     assert contents(tmp_path / "r")["history.csv"] == before["history.csv"]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("both")
 @pytest.mark.parametrize(
     ("first", "then"),
     [
@@ -88,6 +88,7 @@ def test_force_begins_anew_and_resume_goes_on_with_it(
         (["--horizon", "100", "--track-bound"], ["--horizon", "140", "--track-bound"]),
         (["--horizon", "100", "--seeds", "1"], ["--horizon", "140", "--seeds", "2"]),
     ],
+    ids=["seeds", "horizon", "both"],
 )
 def test_a_result_gets_more_seeds_or_a_longer_horizon(
     first: list[str],

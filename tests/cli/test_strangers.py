@@ -83,7 +83,7 @@ def as_it_is(folder: Path) -> None:
     assert (folder / SPEC).is_file()
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("verify r-as_it_is", "resume r-unfinished")
 @pytest.mark.parametrize(
     ("words", "prepare"),
     [
@@ -101,6 +101,7 @@ def as_it_is(folder: Path) -> None:
         (["resume", "r"], in_a_change),
         (["resume", "r"], of_an_experiment),
     ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value.__name__,
 )
 def test_nothing_is_executed(
     words: list[str], prepare: Callable[[Path], None], favano: Program, stranger: Path
@@ -224,7 +225,7 @@ def test_a_specification_is_run_on_purpose_and_says_what_it_executes(
     assert favano("run", *SHORT, *NAMED, "--out", "more")[2] == ""
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("verify-server*")
 @pytest.mark.parametrize(
     "line",
     ['[clock]\nselection = "evil.py:Gentle"', 'server = ["evil.py:Gentle"]',

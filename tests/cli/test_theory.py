@@ -14,7 +14,7 @@ SMALL = ("--clients", "8", "--selected", "2", "--local-steps", "3")
 COMMANDS = ("steps", "alpha", "bound", "complexity", "learning-rate", "advise")
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("alpha")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_words_and_one_document(command: str, favano: Program) -> None:  # noqa: F811
     code, out, err = favano("theory", command, *SMALL)
@@ -47,7 +47,7 @@ def test_a_pilot_measures_instead(favano: Program) -> None:  # noqa: F811
     assert json.loads(out)["problem"]["smoothness"] == estimates["smoothness"]["value"]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("*-slow_mean=-3*", "*-growth=1e+200*", "*-P(E > 0)*")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -103,7 +103,7 @@ def test_steps_that_the_theorem_is_not_about_are_refused(
         assert err == f"favano: {flag[2:]}={value}: {rule} the method's own steps\n"
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("bound")
 @pytest.mark.parametrize("command", ["bound", "learning-rate", "complexity", "advise"])
 def test_numbers_of_extreme_constants_are_short(
     command: str,
@@ -132,8 +132,10 @@ def test_the_table_of_all_methods_takes_no_method(favano: Program) -> None:  # n
     assert "No such option" in err
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("command", [["theory", "complexity"], ["theory", "bound"], ["plan"]])
+@pytest.mark.quick("40-theory bound")
+@pytest.mark.parametrize(
+    "command", [["theory", "complexity"], ["theory", "bound"], ["plan"]], ids=" ".join
+)
 @pytest.mark.parametrize("width", [40, 60])
 def test_no_number_is_cut_on_a_narrow_screen(
     command: list[str],

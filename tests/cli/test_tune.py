@@ -57,7 +57,6 @@ def test_the_document_has_all_trials_and_goes_on(favano: Program) -> None:
     assert not Path("out/resume.json").exists()
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -5,20 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.digests.record import digests_of, read, this_machine
-from tests.digests.runs import METHODS, RUNS
-
-QUICK = {f"default-{name}" for name in METHODS}
+from tests.digests.runs import RUNS
 
 RECORD = read()
 SAME_MACHINE = this_machine() == {key: value for key, value in RECORD.items() if key != "runs"}
 
 
-def marked(name: str) -> object:
-    return pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("name", [marked(name) for name in RUNS])
+@pytest.mark.quick("default-favano-delta", "default-fedasync", "default-fednova")
+@pytest.mark.parametrize("name", RUNS)
 def test_a_run_gives_what_was_recorded(name: str) -> None:
     """Its schedule on every machine, all it writes on the machine of the record."""
     digests, expected = digests_of(RUNS[name]), RECORD["runs"][name]

@@ -114,7 +114,7 @@ CASES: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("quafl", "aafl", "favano-deterministic", "fedbuff-3-reset")
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_weights_are_what_linear_losses_measure_for_every_method(
     keys: dict[str, object],
@@ -133,7 +133,7 @@ def test_weights_are_what_linear_losses_measure_for_every_method(
     assert effective_weights(method, schedule) == pytest.approx(measured, abs=1e-10)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-delta", "scaffold", "favano-empirical", "asofed-0.5-none")
 @pytest.mark.parametrize("keys", CASES, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_stretches_add_up_to_the_whole(keys: dict[str, object]) -> None:
     """For every method, whatever it makes of old answers; and they weigh about the same."""
@@ -203,7 +203,7 @@ def test_nothing_happened() -> None:
     assert not stretch_weights(method, schedule, fleet.groups, weights.stretches).any()
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("asyncsgd", "fedprox")
 @pytest.mark.parametrize("name", [name for name in our_methods() if name not in GROWING])
 def test_the_local_rule_is_part_of_it(name: str) -> None:
     """A pull to the start and decaying rates: again what linear losses measure."""

@@ -62,7 +62,7 @@ def test_makes_the_class_it_names(name: str) -> None:
     assert type(build(name)[0]) is our_methods()[name]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("quafl", "aafl", "asofed")
 @EVERY
 def test_converges_near_the_optimum_of_equal_clients(name: str) -> None:
     """With one common quadratic every method must find its minimum.

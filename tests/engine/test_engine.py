@@ -54,7 +54,6 @@ from tests.engine.networks import (
     stack_lanes,
 )
 from tests.forks import FORKS
-from tests.thinned import thinned
 
 EVERY = pytest.mark.parametrize("name", list(our_methods()))
 HEAVY = Optimiser(momentum=0.9, weight_decay=0.1)
@@ -66,8 +65,8 @@ def problem(name: str, seed: int) -> Problem:
     return Problem(name, seed)
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("capacity", thinned([1, 3, 50], [3]))
+@pytest.mark.quick("favano-3", "fedasync-3", "fedprox-3")
+@pytest.mark.parametrize("capacity", [1, 3, 50])
 @EVERY
 def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     """To the bit, since the steps are the same, whatever the order in which jobs end."""
@@ -81,8 +80,8 @@ def test_lanes_equal_the_plain_loop(name: str, capacity: int) -> None:
     assert runs.kept == 0
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("size", thinned([(1, 1), (3, 2), (50, 2)], [(3, 2)]), ids=str)
+@pytest.mark.quick("favano-delta-(3, 2)", "scaffold-(3, 2)")
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (50, 2)], ids=str)
 @EVERY
 def test_stacks_and_products_equal_the_plain_loop(name: str, size: tuple[int, int]) -> None:
     capacity, at_once = size
@@ -143,7 +142,7 @@ def test_no_run_changes_another(capacity: int, at_once: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", thinned([1, 3], [3]))
+@pytest.mark.parametrize("every", [1, 3])
 def test_nor_does_it_on_other_lanes(every: int) -> None:
     problems = varied()[::every]
     lanes = shuffled(problems, 20)
@@ -281,7 +280,7 @@ def every_third(run: int, version: int) -> bool:
     return version % 3 == 2
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("asyncsgd", "asyncfeded")
 @EVERY
 def test_updates_between_two_evaluations_may_be_made_at_once(
     name: str, monkeypatch: pytest.MonkeyPatch

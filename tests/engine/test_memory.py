@@ -18,7 +18,6 @@ from favano.training import LaneStack, StackLanes
 from favano.types import Stack
 from tests.engine import networks
 from tests.engine.networks import Problem, same, seen_of
-from tests.thinned import thinned
 
 NAMES = ("favano", "quafl", "fedbuff")
 
@@ -75,7 +74,8 @@ def three() -> list[Problem]:
     return [Problem(name, seed) for seed, name in enumerate(NAMES)]
 
 
-@pytest.mark.parametrize("at", thinned([{1}, {2}, {7}, {5, 6, 12}], [{2}]))
+@pytest.mark.quick("*-{2}")
+@pytest.mark.parametrize("at", [{1}, {2}, {7}, {5, 6, 12}], ids=str)
 @pytest.mark.parametrize("after", [True, False])
 def test_a_launch_that_fails_is_made_again_with_half_the_lanes(
     at: set[int], after: bool, monkeypatch: pytest.MonkeyPatch
@@ -107,8 +107,8 @@ def test_all_methods_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     assert short.failed == 1
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("at", [{2}, {4}, {6, 7}])  # the first is the reservation
+@pytest.mark.quick("{6, 7}")
+@pytest.mark.parametrize("at", [{2}, {4}, {6, 7}], ids=str)  # the first is the reservation
 def test_rows_that_cannot_grow_make_lanes_give_way(
     at: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,10 +32,9 @@ from tests.engine.networks import (
 )
 from tests.methods.bound import bound, scheduled
 from tests.problems import Linear, make_aggregator, start_model
-from tests.thinned import thinned
 
 # The schedule of AsyncFedED grows with its run, so that it cannot be made by hand.
-METHODS = thinned(sorted(our_methods().keys() - {"asyncfeded"}), ["fedbuff", "scaffold", "quafl"])
+METHODS = sorted(our_methods().keys() - {"asyncfeded"})
 
 
 def scaled(case: Problem, scale: float, every: int = 3) -> Problem:
@@ -47,7 +46,7 @@ def scaled(case: Problem, scale: float, every: int = 3) -> Problem:
     return case
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("scaffold")
 @pytest.mark.parametrize("name", METHODS)
 def test_lanes_and_products_equal_the_plain_loop(name: str) -> None:
     """Beside a run without poison; FedBuff's are products."""
@@ -79,7 +78,7 @@ def test_in_a_schedule_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not torch.allclose(untouched[-1].server, case.alone[-1].server)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("local buffers")
 @pytest.mark.parametrize(
     "case",
     [

@@ -71,7 +71,7 @@ def waves(problems: Sequence[Problem], runs: Sequence[Aggregator[State]]) -> Wav
     )
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("quafl", "aafl")
 @pytest.mark.parametrize("name", LINEAR)
 def test_programs_equal_the_plain_loop(name: str) -> None:
     problems = [problem(name, 0), problem("favano", 1), problem("quafl", 2)]

@@ -301,7 +301,7 @@ def rows_of(spec: Spec, times: Floats, end: str) -> list[Row]:
     return recorder.rows()
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedbuff", "fedfix")
 @pytest.mark.parametrize("name", list(our_methods()))
 @given(data=st.data(), seed=st.integers(0, 1000))
 @examples(12)
@@ -337,7 +337,7 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
         assert counts[0] == counts[1]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("when updates arrive-loop", "fedavg-loop")
 @pytest.mark.parametrize("end", ["loop", "engine", "stacks"])
 @pytest.mark.parametrize(
     ("name", "keys"),
@@ -348,6 +348,7 @@ def test_rows_up_to_a_time_do_not_depend_on_what_comes_later(
         ("fedavg", {}),
         ("favano", {}),
     ],
+    ids=["fedbuff", "when updates arrive", "asyncsgd", "fedavg", "favano"],
 )
 def test_clients_hold_what_they_began_with_by_the_time(
     name: str, keys: dict[str, object], end: str

@@ -92,7 +92,7 @@ def test_its_own_buffers_stay_as_they_were(name: str, loop: bool) -> None:
             assert not torch.equal(buffers[-1], event.server[parameters:])
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedbuff")
 @METHODS
 def test_lanes_leave_it_out_as_the_plain_loop_does(name: str) -> None:
     refusal = Refusal(name)

@@ -19,7 +19,6 @@ from favano.quantisation import Lattice, MinMax, Qsgd
 from favano.training import one_thread
 from favano.training.optimisers import Optimiser
 from tests.engine.networks import BY_LOSS, CLIENTS, Problem, Seen, same, seen, shuffled, stack_lanes
-from tests.thinned import thinned
 
 KEPT = Optimiser("adam", 0.8, beta2=0.9, epsilon=1e-2, state="kept")
 VARIANTS: Mapping[str, Callable[[], Problem]] = {
@@ -47,16 +46,7 @@ VARIANTS: Mapping[str, Callable[[], Problem]] = {
     ),
 }
 QUEUE: dict[str, object] = {"concurrency": CLIENTS}
-QUICK = (
-    "favano",
-    "scaffold",
-    "asyncfeded",
-    "by loss, poisoned",
-    "asofed",
-    "lattice, own models",
-    "kept optimiser",
-)
-EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
+EVERY = pytest.mark.parametrize("name", VARIANTS)
 
 
 @cache
@@ -94,7 +84,7 @@ def in_a_loop(run: Aggregator[State], case: Problem) -> Iterator[ServerVersion]:
 
 
 Way: TypeAlias = Callable[[Aggregator[State], Problem], Iterator[ServerVersion]]
-WAYS = pytest.mark.parametrize("way", thinned([in_lanes, in_a_loop], [in_lanes]))
+WAYS = pytest.mark.parametrize("way", [in_lanes, in_a_loop])
 
 
 def later(case: Problem, version: int) -> Sequence[Seen]:
@@ -103,7 +93,7 @@ def later(case: Problem, version: int) -> Sequence[Seen]:
     return [first._replace(refused=[]), *rest]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("scaffold-in_lanes")
 @WAYS
 @EVERY
 def test_a_run_goes_on_from_any_moment(name: str, way: Way) -> None:

@@ -66,7 +66,7 @@ def simulated(local: LocalTraining, dtype: torch.dtype, *, corrected: bool) -> L
     return LoopTrainer(model, task, local.rule(corrected=corrected))
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("nesterov-torch.float64", "kept-adamw-torch.float64", "luq-torch.float64")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
     "local",

@@ -276,7 +276,7 @@ class Replayer:
         return reply_message(read_reply(self.first), reply)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("tamper-too large", "tamper-replayed")
 @pytest.mark.parametrize(
     ("tamper", "reason"),
     [
@@ -337,7 +337,7 @@ def killed(
         lived(strategy, grid, ROUNDS, time=VirtualTime(grid, kill_at=at), evaluate_fn=evaluate)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano")
 @pytest.mark.parametrize("name", ["favano", "quafl", "fedasync", "scaffold", "fedfix"])
 def test_a_killed_server_goes_on_where_it_was(name: str, tmp_path: Path) -> None:
     """At whatever time it is killed, the model is that of a server that was not."""
@@ -493,7 +493,7 @@ def saved_version(folder: Path) -> int:
     return version
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("events.jsonl")
 @pytest.mark.parametrize("part", ["", "events.jsonl", ".head.", ".reply."])
 def test_a_full_disk_is_waited_for(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -584,7 +584,7 @@ def test_a_server_that_is_told_to_end_writes_what_is_on_its_way(tmp_path: Path) 
     assert diverges(strategy, result).equal
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedfix-26.0-False")
 @pytest.mark.parametrize(
     ("name", "at", "accepted"),
     [

@@ -172,7 +172,15 @@ def seen(method: str, liar: Node | str | None, rounds: int = 40, **changes: Any)
     return Seen(result, lengths[0][-1], lengths[1], status["clients"][LIAR]["weight"])
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "favano-one step",
+    "favano deterministic-one step",
+    "favano-delta-one step",
+    "fedbuff-one step",
+    "fedavg-one step",
+    "quafl-one step",
+    "fedbuff, twice each-one step",
+)
 @pytest.mark.parametrize("liar", LIARS)
 @pytest.mark.parametrize("method", METHODS)
 def test_no_node_moves_the_model_by_more_than_three_times_the_median(
@@ -184,7 +192,7 @@ def test_no_node_moves_the_model_by_more_than_three_times_the_median(
     assert outcome.result.refusals == 0 or set(refusals(outcome.result)) == {LIAR}
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-delta-one step", "fedavg-one step")
 @pytest.mark.parametrize("liar", ["one step", "ten empty client updates", "a hundred times"])
 @pytest.mark.parametrize("method", ["favano-delta", "fedbuff", "fedavg"])
 def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> None:
@@ -194,7 +202,7 @@ def test_nor_does_it_where_the_server_has_momentum(method: str, liar: str) -> No
     assert federation.jump <= 3.0
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano deterministic-one step-15.0")
 @pytest.mark.parametrize(
     ("method", "liar", "least"),
     [
@@ -292,7 +300,7 @@ def test_a_liar_does_not_move_the_bound_step_by_step() -> None:
     assert outcome.ratio <= 3.0
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-delta")
 @pytest.mark.parametrize("method", METHODS)
 def test_honest_nodes_are_left_alone(method: str) -> None:
     outcome = seen(method, None)
@@ -381,7 +389,7 @@ def test_buffers_have_a_bound_of_their_own() -> None:
     assert [node.clipped for node in result.nodes][2] == 6
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("none-half", "qsgd:8-no step")
 @pytest.mark.parametrize(
     ("counted", "claimed"),
     [(3.4e38, 4), (17 * 4, 4), (-1.0, 4), (2.5, 4), (1.0, 0)],
@@ -455,7 +463,7 @@ def test_models_of_their_own_that_were_shortened_are_replayed_to_the_bit(buffers
     assert diverges(strategy, result).equal
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("own models")
 @pytest.mark.parametrize(
     "changes",
     [

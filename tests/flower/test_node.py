@@ -233,7 +233,7 @@ def link(address: str, authority: Path | None, key: Path | None) -> Connect:
     return lambda: connect(address, root_certificate=certificate, keys=keys, patience=1.0)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("plaintext")
 @pytest.mark.parametrize(
     ("authority", "key", "says"),
     [

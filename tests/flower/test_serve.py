@@ -115,7 +115,7 @@ def federation(
     return said
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("scaffold")
 @pytest.mark.parametrize(
     "keys",
     [
@@ -228,7 +228,7 @@ def test_a_place_may_be_taken_by_a_node_with_other_data(tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("dataset=digits, split=two-class, seed=0, 4 parts")
 @pytest.mark.parametrize(
     "other",
     [

@@ -33,7 +33,6 @@ from tests.flower.federations import (
     strategy_of,
 )
 from tests.flower.test_faults import changed
-from tests.thinned import thinned
 
 CODECS = ("qsgd:8", "min-max:4", "lattice:12:0.001", "lattice:6:0.01:dither")
 METHODS = (
@@ -52,11 +51,10 @@ def sent_whole(result: AsyncResult) -> list[float]:
 
 
 PAIRS = [(name, codec) for name in METHODS for codec in CODECS]
-EACH_ONCE = [(name, codec) for name, codec in PAIRS if name == "favano" or codec == CODECS[0]]
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("pair", thinned(PAIRS, EACH_ONCE), ids=" ".join)
+@pytest.mark.quick("favano lattice:12:0.001", "scaffold qsgd:8")
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
 def test_the_simulator_makes_the_same_model_behind_a_codec(pair: tuple[str, str]) -> None:
     name, codec = pair
     strategy, grid = strategy_of(name, codec=codec), grid_of()
@@ -90,7 +88,7 @@ def test_a_version_is_not_sent_twice_to_one_client(codec: str) -> None:
     assert diverges(strategy, result).equal
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("local-qsgd:5")
 @pytest.mark.parametrize("codec", ["none", "qsgd:5", "lattice:9:0.001"])
 @pytest.mark.parametrize("buffers", ["average", "local"])
 def test_answers_without_steps_are_packed_like_any_other(codec: str, buffers: str) -> None:
@@ -135,7 +133,7 @@ def traffic(**changes: Any) -> tuple[int, int]:
     return last.bytes_up, last.bytes_down
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("qsgd:8-4.0")
 @pytest.mark.parametrize(("codec", "factor"), [("qsgd:8", 4.0), ("lattice:14:0.0001", 32 / 14)])
 def test_bytes_fall_by_the_factor_of_the_codec(codec: str, factor: float) -> None:
     """Except for the first model of each client: 1 of 20."""
@@ -176,7 +174,7 @@ def raising_nothing(handle: Any) -> Any:
     return safe
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("lattice:6:0.01:dither")
 @pytest.mark.parametrize("codec", CODECS)
 def test_nodes_that_come_and_go_are_sent_what_they_need(codec: str) -> None:
     grid, strategy = grid_of(), strategy_of(codec=codec)
@@ -198,7 +196,7 @@ def test_a_packed_answer_of_another_length_is_refused() -> None:
     assert diverges(strategy, result).equal
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("qsgd:8-favano")
 @pytest.mark.parametrize("name", ["favano", "fedasync", "scaffold"])
 @pytest.mark.parametrize("codec", ["qsgd:8", "lattice:12:0.001"])
 def test_a_killed_server_still_knows_what_clients_have(

@@ -50,7 +50,7 @@ def trained(**keys: Any) -> LocalTraining:
     return LocalTraining(4, training=TrainingPart(**keys))
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedavg", "asyncsgd-adaptive", "fednova")
 @pytest.mark.parametrize("name", our_methods())
 def test_the_simulator_makes_the_same_model_of_the_trace(name: str) -> None:
     strategy = strategy_of(name)
@@ -74,7 +74,7 @@ def test_each_client_has_its_own_k(tmp_path: Path) -> None:
     assert np.array_equal(read.local_steps, [2, 5, 3])
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("server optimiser", "memories and own statistics")
 @pytest.mark.parametrize(
     "changes",
     [

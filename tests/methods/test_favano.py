@@ -125,7 +125,7 @@ def test_f1_f2_p3_server_step_and_mean_model(rule: Reweight) -> None:
     assert saw_no_step
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("deterministic")
 @pytest.mark.parametrize("rule", ["stochastic", "deterministic", "none", "inverse-steps"])
 def test_f3_unbiased_on_linear_losses(rule: str) -> None:
     """The mean message is g_i for both rules and both speeds; E[X] g_i without reweighting;
@@ -350,7 +350,7 @@ def test_given_weights_are_for_all_for_each_class_or_for_each_client() -> None:
         Favano(weights="empirical", reweight="none")
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("monte-carlo")
 @pytest.mark.parametrize("weights", ["exact", "monte-carlo"])
 def test_weights_follow_the_selection(weights: WeightSource) -> None:
     """Clients of one speed that are selected more or less often have other windows."""

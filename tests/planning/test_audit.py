@@ -51,7 +51,7 @@ def test_who_favours_nobody(keys: dict[str, object]) -> None:
     assert fast.weight + slow.weight == pytest.approx(1)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedbuff code")
 @pytest.mark.parametrize(
     "keys",
     [
@@ -61,6 +61,7 @@ def test_who_favours_nobody(keys: dict[str, object]) -> None:
         {"algorithm": "quafl"},
         {"algorithm": "favano", "reweight": "none"},
     ],
+    ids=lambda keys: " ".join(map(str, keys.values())),
 )
 def test_who_favours_fast_clients(keys: dict[str, object]) -> None:
     record = audited(**keys)
@@ -227,9 +228,16 @@ def by_samples(**keys: object) -> AuditRecord:
     return audit(planned, planned.weights)
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("keys", [{"algorithm": "favano"}, {"algorithm": "favano-delta"},
-                                  {"algorithm": "asyncsgd", "horizon": 4000.0}])  # fmt: skip
+@pytest.mark.quick("favano-delta")
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"algorithm": "favano"},
+        {"algorithm": "favano-delta"},
+        {"algorithm": "asyncsgd", "horizon": 4000.0},
+    ],
+    ids=lambda keys: keys["algorithm"],
+)
 def test_samples_count_in_proportion(keys: dict[str, object]) -> None:
     """The share of samples is fair, and what clients of many samples get."""
     record, alike = by_samples(sample_weights=True, **keys), by_samples(**keys)

@@ -16,7 +16,6 @@ from favano.quantisation import Draws, Quantised, Recipe, draws_of, quantised
 from favano.quantisation.luq import luq
 from favano.quantisation.noise import uniform_noise
 from favano.quantisation.sawb import activation_grid, rounded, weight_grid
-from tests.thinned import thinned
 
 KEY = 123456789
 
@@ -130,8 +129,8 @@ def test_clipped_values_hear_nothing_if_asked() -> None:
     assert bool((gradient[~clipped] != 0).any())
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("count", thinned([600, 2000], [600]))
+@pytest.mark.quick("weights-600")
+@pytest.mark.parametrize("count", [600, 2000])
 @pytest.mark.parametrize("gradients", ["neural", "weights"])
 def test_the_mean_gradient_is_that_without_noise(gradients: str, count: int) -> None:
     """Drawn many times, gradients of weights average to those of the rounded network."""

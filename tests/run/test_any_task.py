@@ -387,7 +387,7 @@ STACKED = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("regression")
 @pytest.mark.parametrize("name", STACKED)
 def test_stacks_of_models_agree_with_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches are of several lengths, and many models are scored at once where that is possible."""

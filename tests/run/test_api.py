@@ -178,7 +178,7 @@ class _Terminal(StringIO):
         return True
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("_Terminal-None-steps/s")
 @pytest.mark.parametrize(
     ("stream", "asked", "shows"),
     [(_Terminal, None, "steps/s"), (StringIO, None, ""), (_Terminal, False, ""),
@@ -324,7 +324,7 @@ def sure(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return outputs.softmax(1).amax(1)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("*-loss")
 @pytest.mark.parametrize(
     ("change", "differing"),
     [

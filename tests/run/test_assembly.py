@@ -100,7 +100,7 @@ class Adapted(nn.Module):
         return output
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedavg-none")
 @pytest.mark.parametrize("codec", ["none", "lattice", "min-max"])
 @pytest.mark.parametrize("method", ["fedavg", "scaffold"])
 def test_bits_are_those_of_what_is_trained(

@@ -31,7 +31,6 @@ from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed
 from favano.types import Vector
 from tests.specs import spec_of, variant
-from tests.thinned import thinned
 
 SHORT = spec_of(
     clients=9, selected=3, local_steps=4, batch_size=16, horizon=210, evaluate_every=30,
@@ -55,11 +54,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "rates by time": {"rate_schedule": "cosine", "rate_length": 500.0},
     "diverging": {"learning_rate": 1e6, "non_finite": "skip"},
 }
-QUICK = {  # one of each kind; the others are slow tests
-    "favano", "scaffold", "asyncfeded", "asofed", "differences, own models", "kept optimiser",
-    "server's chain", "loop", "diverging",
-}  # fmt: skip
-EVERY = pytest.mark.parametrize("name", thinned(VARIANTS, QUICK))
+EVERY = pytest.mark.parametrize("name", VARIANTS)
 
 
 class Interrupting(Silence):
@@ -134,7 +129,7 @@ def same(result: Result, other: Result) -> None:
             assert str(getattr(mine, key)) == str(getattr(theirs, key)), key
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("differences, own models")
 @EVERY
 def test_a_run_goes_on_where_it_was_ended(name: str, digits: Samples, tmp_path: Path) -> None:
     spec, notes = variant(SHORT, {**VARIANTS[name], "seeds": 2}), Notes()
@@ -187,7 +182,7 @@ def test_dropout_and_constants_go_on_too(digits: Samples, tmp_path: Path) -> Non
     assert whole.models[0]["mask"].isinf().any()
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("scaffold", "loop")
 @EVERY
 def test_a_longer_horizon_goes_on_at_the_end(name: str, digits: Samples, tmp_path: Path) -> None:
     spec, notes = variant(SHORT, VARIANTS[name]), Notes()
@@ -275,7 +270,7 @@ def test_the_newest_two_are_kept_and_a_damaged_one_is_refused(
     assert len(list(newest.parent.iterdir())) == 1
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-checkpoint 2*")
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"favano-checkpoint 2 0\n", b"favano-checkpoint 1"]
 )

@@ -13,7 +13,6 @@ from favano.run.runner import run
 from favano.run.samples import Samples
 from favano.specification.spec import make_spec
 from tests.specs import read_by
-from tests.thinned import thinned
 
 KEYS: dict[str, object] = {
     "clients": 8, "selected": 3, "local_steps": 3, "horizon": 140.0, "split": "iid",
@@ -62,8 +61,8 @@ CASES: list[dict[str, object]] = [
 ]
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("keys", thinned(CASES, CASES[:3]), ids=label)
+@pytest.mark.quick("favano")
+@pytest.mark.parametrize("keys", CASES, ids=label)
 def test_whatever_trains_it_changes_nothing(keys: dict[str, object]) -> None:
     """Nor does the state of PyTorch's generator."""
     first = history(1, **keys)

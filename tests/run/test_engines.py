@@ -56,7 +56,7 @@ def close(actual: Sequence[Row], expected: Sequence[Row]) -> None:
         assert measured == pytest.approx(reference, rel=2e-3, abs=1e-6)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("_steps")
 @pytest.mark.parametrize("steps", [engines._steps, cpu_stacks])
 def test_the_models_of_runs_that_have_ended_are_freed_at_once(
     steps: Callable[..., object], digits: Samples, monkeypatch: pytest.MonkeyPatch
@@ -106,16 +106,15 @@ def test_a_seed_is_the_same_whoever_shares_the_lanes(
     close(alone.rows, [row for row in together.rows if row.seed == 1])
 
 
-QUICK = {"favano", "quafl", "asofed", "asyncfeded"}
 ONE_STEP = {"asyncsgd", "asyncsgd-adaptive"}  # per job; live variance is refused
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("live-favano")
 @FORKS
 @pytest.mark.parametrize(
     ("variance", "name"),
     [
-        pytest.param(variance, name, marks=() if name in QUICK else pytest.mark.slow)
+        (variance, name)
         for variance in ("start", "live")
         for name in our_methods()
         if variance == "start" or name not in ONE_STEP

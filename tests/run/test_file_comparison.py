@@ -35,7 +35,6 @@ from favano.specification.keys import Keys
 from favano.studies.request import Request
 from tests.run.small import reproduce_small
 from tests.run.test_verification import chained_again
-from tests.thinned import thinned
 
 SHORT: Keys = {
     "selected": 2, "local_steps": 2, "horizon": 40.0, "evaluate_every": 20.0, "seeds": 2,
@@ -160,9 +159,8 @@ def test_the_result_itself_is_proved(made: Path, archive: Path) -> None:
     assert all(verdict.right for folder in (made, archive) for verdict in verify(folder))
 
 
-@pytest.mark.parametrize(
-    "name", thinned(["summary.json", "participation.json"], ["participation.json"])
-)
+@pytest.mark.quick("participation.json")
+@pytest.mark.parametrize("name", ["summary.json", "participation.json"])
 def test_every_value_in_json(name: str, made: Path) -> None:
     document = json.loads((made / name).read_text())
     texts = (
@@ -228,7 +226,8 @@ def cells(text: str) -> Iterator[tuple[str, str]]:
     yield "column added", written([[*line, "1.0" if n else "more"] for n, line in enumerate(table)])
 
 
-@pytest.mark.parametrize("name", thinned(["history.csv", "bound.csv"], ["history.csv"]))
+@pytest.mark.quick("history.csv")
+@pytest.mark.parametrize("name", ["history.csv", "bound.csv"])
 def test_every_cell_of_tables(name: str, made: Path) -> None:
     path = made / name
     assert check_all(made, path, cells(path.read_text()), name) > 80

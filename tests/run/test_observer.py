@@ -45,7 +45,7 @@ def test_watching_changes_nothing() -> None:
     assert watched.rows == plain.rows
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("lanes-asyncfeded")
 @pytest.mark.parametrize("method", ["favano", "fedbuff", "asyncfeded", "scaffold"])
 @pytest.mark.parametrize("keys", [KEYS, LOOP], ids=["lanes", "loop"])
 def test_a_run_ends_and_the_others_go_on(method: str, keys: Keys, tmp_path: Path) -> None:

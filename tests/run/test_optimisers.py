@@ -53,7 +53,7 @@ def losses(name: str, engine: str, device: str = "cpu") -> list[float]:
     return [row.loss for row in favano.simulate("favano-delta", problem(), FLEET, **given).rows]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("clipped", "server momentum")
 @pytest.mark.parametrize("name", EVERY)
 def test_lanes_of_a_cpu_equal_the_loop_to_the_bit(name: str) -> None:
     lanes = losses(name, "lanes")
@@ -99,7 +99,7 @@ def losses_of_texts(kind: str, engine: str, device: str) -> dict[str, list[float
     }
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("leaf-lstm-cpu")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("kind", ["leaf-lstm", "gru", "transformer"])
 def test_texts_in_stacked_lanes_equal_the_loop(

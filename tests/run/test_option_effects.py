@@ -204,7 +204,7 @@ def silent(method: str, option: Option[Any]) -> list[str]:
     return unchanged
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("quafl")
 @pytest.mark.parametrize("method", ["favano", "quafl", "fedbuff", "asyncsgd"])
 def test_no_option_of_a_method_is_ignored(method: str) -> None:
     own = options_of(method_class(method)).values()

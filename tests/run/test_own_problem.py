@@ -114,7 +114,7 @@ def trained(**keys: object) -> favano.Result:
     return favano.simulate("favano-delta", problem, FLEET, **given)  # type: ignore[arg-type]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("{'server_optimiser': 'adam'}")
 @pytest.mark.parametrize(
     "keys",
     [

@@ -85,7 +85,7 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "whole_jobs", loop_jobs)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("60")
 @pytest.mark.parametrize("room", [ROOM, 60])
 def test_the_history_is_that_of_lanes(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if there is not memory for all runs at a time."""
@@ -138,7 +138,7 @@ class Failing(LoopJobs):
             models[int(self.rows[1][first])][3] = self.wrong
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("memory")
 @pytest.mark.parametrize("short", [False, True], ids=["not-finite", "memory"])
 def test_a_run_that_fails_in_the_middle_begins_again_on_lanes(
     short: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

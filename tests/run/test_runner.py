@@ -18,7 +18,6 @@ from favano.run.samples import Samples, load_samples, named_model
 from favano.specification.spec import Spec, changed, make_spec, required
 from tests.forks import FORKS
 from tests.specs import read_by, spec_of, unchained, variant
-from tests.thinned import thinned
 from tests.training.clock import trace_all
 
 SHORT = spec_of(clients=10, selected=3, local_steps=4, horizon=210, evaluate_every=70)
@@ -33,9 +32,10 @@ def result_of(spec: Spec, samples: Samples) -> Result:
     return run(spec, samples, named_model(changed(spec, {"model": "perceptron"}), samples))
 
 
+@pytest.mark.quick("favano")
 @pytest.mark.parametrize(
     "algorithm",
-    thinned(["favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "asyncfeded"], ["favano"]),
+    ["favano", "fedavg", "quafl", "fedbuff", "asyncsgd", "asyncfeded"],
 )
 def test_p15_the_same_run_twice_is_the_same_to_the_byte(algorithm: str, digits: Samples) -> None:
     spec = variant(SHORT, {"algorithm": algorithm, "seeds": 2})
@@ -102,9 +102,9 @@ def test_algorithms_under_one_seed_start_alike(digits: Samples) -> None:
     assert len(first) == 1
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("quafl-min-max")
 @pytest.mark.parametrize("codec", ["lattice", "min-max", "qsgd"])
-@pytest.mark.parametrize("algorithm", thinned(["favano", "quafl", "fedbuff"], ["quafl"]))
+@pytest.mark.parametrize("algorithm", ["favano", "quafl", "fedbuff"])
 def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> None:
     """StackFactory bits, hardly another model, and the same whatever the number of processes."""
     keys = {"algorithm": algorithm, "learning_rate": 0.1}
@@ -121,8 +121,8 @@ def test_compressed_messages(algorithm: str, codec: str, digits: Samples) -> Non
     assert first.runs[0].decoding_failures == 0
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("algorithm", thinned(our_methods(), ["favano", "scaffold", "asofed"]))
+@pytest.mark.quick("favano")
+@pytest.mark.parametrize("algorithm", our_methods())
 def test_few_bits_with_every_method(algorithm: str, digits: Samples) -> None:
     """Another run than in full precision, and the same whatever the number of processes."""
     keys = {"algorithm": algorithm, "horizon": 63.0, "evaluate_every": 21.0}
@@ -261,7 +261,7 @@ def test_an_interrupted_run_keeps_what_it_has(digits: Samples) -> None:
 
 
 @FORKS
-@pytest.mark.sampled
+@pytest.mark.quick("1000000000.0")
 @pytest.mark.parametrize("period", [0.0, 1e9])
 def test_results_are_heard_of_soon_after_they_are_there(
     period: float, digits: Samples, monkeypatch: pytest.MonkeyPatch
@@ -344,10 +344,10 @@ def small_network() -> nn.Module:
     )
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("asyncfeded")
 @pytest.mark.parametrize(
     "algorithm",
-    thinned([*our_methods(), "favano, resnet20"], ["favano", "asyncfeded", "favano, resnet20"]),
+    [*our_methods(), "favano, resnet20"],
 )
 def test_batchnorm_networks_run_with_every_method(algorithm: str) -> None:
     torch.manual_seed(0)

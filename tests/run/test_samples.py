@@ -18,7 +18,7 @@ from favano.specification.keys import Keys
 
 FLEET = favano.Fleet(clients=4)
 KEYS: Keys = {"selected": 2, "local_steps": 2, "horizon": 70}
-TYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+TYPES = pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
 
 
 def pair(rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def simulated(
     return favano.simulate(algorithm, given, FLEET, **keys)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("favano-torch.float16", "scaffold-torch.float64")
 @TYPES
 @pytest.mark.parametrize("algorithm", ["favano", "fedbuff", "scaffold"])
 def test_a_run_computes_with_the_type_of_network_and_inputs(

@@ -34,7 +34,7 @@ class Kept(favano.ServerTransform[tuple[Vector, int]]):
         return mixed, (step, count + 1)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("fedbuff")
 @pytest.mark.parametrize("name", ["fedavg", "fedbuff", "favano-delta"])
 def test_loop_and_lanes_agree(name: str) -> None:
     server: list[Any] = [*CHAIN, Kept()]

@@ -106,7 +106,7 @@ def test_accuracy_is_that_of_the_next_token() -> None:
     assert 0.3 < result.accuracy[0] == pytest.approx(float(right.float().mean()))
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("Smoothed")
 @pytest.mark.parametrize("kind", [CausalLM, Classifier, Smoothed])
 def test_loop_lanes_and_stacks_agree(kind: type[CausalLM], monkeypatch: pytest.MonkeyPatch) -> None:
     labels = DATA["input_ids"][:, 0] % 3 if kind is Classifier else DATA["labels"]

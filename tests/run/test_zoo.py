@@ -21,9 +21,8 @@ from favano.training import gradient_trace
 from favano.training.dropout import KeyedDropout
 from tests.run.cpu_stacks import cpu_stacks
 from tests.run.zoo import DATA, ZOO, Entry, Loss
-from tests.thinned import thinned
 
-ENTRIES = pytest.mark.parametrize("entry", thinned(ZOO, ZOO[::2]), ids=[e.name for e in ZOO])
+ENTRIES = pytest.mark.parametrize("entry", ZOO, ids=[e.name for e in ZOO])
 PARTS = [list(range(8)), list(range(8, 16))]  # of two clients: a batch each
 ORDER = BatchStream([np.array(part) for part in PARTS], 8, seed=0)  # masks are by place
 TEST = slice(16, 24)
@@ -140,7 +139,18 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient_trace.GradientTrace, "_pays", lambda *_: True)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "layer norm",
+    "max pooling",
+    "attention with dropout",
+    "float64 buffer",
+    "momentum",
+    "max norm by .data",
+    "a penalty over a global network",
+    "a loss with a teacher",
+    "a hook that holds the network",
+    "layers used in turns, adam",
+)
 @ENTRIES
 def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if entry.refusal:
@@ -177,11 +187,11 @@ def test_zoo(entry: Entry, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 TRAINED = [entry for entry in ZOO if not entry.refusal]
 
 
-@pytest.mark.sampled
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize(
-    "entry", thinned(TRAINED, TRAINED[::4]), ids=[entry.name for entry in TRAINED]
+@pytest.mark.quick(
+    "prelu", "rnn", "label smoothing", "a method of the network", "layers used in turns, momentum"
 )
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("entry", TRAINED, ids=[entry.name for entry in TRAINED])
 def test_zoo_in_stacks(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: the numbers of the loop, or a refusal of what cannot be trained many at once."""
     loop = simulated(entry, "loop")

@@ -118,7 +118,7 @@ def test_the_last_partial_buffer() -> None:
     assert schedule.client[schedule.used_by == 1].tolist() == [2]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("arrival-0.1*")
 @pytest.mark.parametrize(
     ("hand_out", "fast", "expected"),
     [

@@ -22,7 +22,7 @@ SHORT = Request(seeds=1, changes={"horizon": "2500"})
 MOSTLY_FAST, MOSTLY_SLOW = "non-iid-2/3-fast", "non-iid-1/9-fast"
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("table-2*-1665fbcafd47d720", "table-2*-fedbuff-1000-*", "figure-quantisation*")
 @pytest.mark.parametrize(
     ("experiment", "request_", "part", "reading", "column", "method", "seed", "digest"),
     [

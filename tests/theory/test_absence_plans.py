@@ -50,7 +50,7 @@ def check_plans(fleet: ClientSpeeds, runs: int) -> None:
     assert (np.abs(contacts.mean(axis=0) - expected) < 4 * error).all()
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("paused")
 @pytest.mark.parametrize("when_away", AWAY)
 def test_laws_against_plans(when_away: WhenAway) -> None:
     check_plans(coming_and_going(DAYS, when_away, Geometric()), runs=100)
@@ -64,7 +64,7 @@ def test_laws_against_many_plans(text: str, law: StepLaw, when_away: WhenAway) -
     check_plans(coming_and_going(text, when_away, law), runs=2000)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("lost")
 @pytest.mark.parametrize("when_away", AWAY)
 def test_monte_carlo_weights_are_those_of_the_theory(when_away: WhenAway) -> None:
     """About 2000 contacts of each client, so that shares are known to about one in a hundred."""

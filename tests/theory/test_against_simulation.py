@@ -340,8 +340,14 @@ FLEETS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize("selected", [pytest.param(1, marks=pytest.mark.slow), 2, 4])
+@pytest.mark.quick(
+    "favano-geometric-4",
+    "favano-deterministic-tied-4",
+    "favano-deterministic-recorded-4",
+    "favano-delta-heavy-4",
+    "fedfix-geometric-4",
+)
+@pytest.mark.parametrize("selected", [1, 2, 4])
 @pytest.mark.parametrize("fleet", FLEETS)
 @pytest.mark.parametrize("method", METHODS, ids=lambda keys: "-".join(map(str, keys.values())))
 def test_methods_with_exact_weights_are_fair(

@@ -64,7 +64,7 @@ def test_rounds_of_recorded_steps_are_planned() -> None:
     assert server_time(mean, fleet) == (10.0, 0.0)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("3.0-1-40.0")
 @pytest.mark.parametrize("deadline", [None, 40.0])
 @pytest.mark.parametrize(("spread", "steps"), [(2.0, 4), (3.0, 1), (3.0, 4)])
 def test_rounds_under_heavy_tails(spread: float, steps: int, deadline: float | None) -> None:

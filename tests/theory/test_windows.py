@@ -62,7 +62,7 @@ def test_one_lognormal_step_by_hand(spread: float) -> None:
     assert job_windows(LogNormal(spread), 16.0, 1, 7.0) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("Exponential()")
 @pytest.mark.parametrize(
     "law", [Geometric(), Exponential(), Deterministic(), LogNormal(0.7)], ids=str
 )

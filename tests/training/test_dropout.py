@@ -157,7 +157,16 @@ INSIDE = [transformer, attention, attention_with_weights, causal, lstm, gru, rnn
 NETWORKS = [hidden, in_place, channels, scaled, ByHand, *INSIDE]
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "1-0.0-in_place",
+    "1-0.0-attention_with_weights",
+    "1-0.5-in_place",
+    "1-0.5-attention_with_weights",
+    "5-0.0-in_place",
+    "5-0.0-attention_with_weights",
+    "5-0.5-in_place",
+    "5-0.5-attention_with_weights",
+)
 @pytest.mark.parametrize("make", NETWORKS)
 @pytest.mark.parametrize("proximal", [0.0, 0.5])
 @pytest.mark.parametrize("capacity", [1, 5])
@@ -191,7 +200,7 @@ def checked(make: Callable[[], nn.Module]) -> FlatModel:
     return model
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("scaled", "lstm")
 @pytest.mark.parametrize("make", NETWORKS)
 def test_a_trace_ends_where_autograd_ends(
     make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch

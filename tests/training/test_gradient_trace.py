@@ -28,7 +28,6 @@ from favano.training import (
     trace_gradients,
 )
 from favano.training.task import Batch
-from tests.thinned import thinned
 from tests.training.clock import Clock, slow
 
 SHAPE, CLASSES, BATCH = (3, 8, 8), 5, 6
@@ -122,7 +121,12 @@ def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
     return FlatModel(network(), device="cpu", dtype=dtype)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "our BatchNorm-*float32-cross_entropy-0.0",
+    "stock BatchNorm-*float64-cross_entropy-0.5",
+    "shared-*float32-cross_entropy-0.0",
+    "few bits-*float64-cross_entropy-0.5",
+)
 @pytest.mark.parametrize(  # every two of them together
     ("dtype", "loss", "proximal"),
     [
@@ -131,8 +135,9 @@ def flat(network: Callable[[], nn.Module], dtype: torch.dtype) -> FlatModel:
         (torch.float64, functional.cross_entropy, 0.5),
         (torch.float64, squares, 0.0),
     ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
-@pytest.mark.parametrize("name", thinned(NETWORKS, {*list(NETWORKS)[:5], "few bits"}))
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_job_ends_where_autograd_ends(
     name: str, dtype: torch.dtype, loss: Loss, proximal: float
 ) -> None:

@@ -53,7 +53,21 @@ def state_of(layer: nn.Module, *shape: int) -> object:
     return (hidden, cells) if isinstance(layer, nn.LSTM | nn.LSTMCell) else hidden
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "one-False-False-True-lstm",
+    "one-False-True-False-projected",
+    "one-False-True-True-gru",
+    "one-True-False-False-tanh",
+    "one-True-False-True-relu",
+    "one-True-True-True-lstm",
+    "batch-False-False-False-projected",
+    "batch-False-False-True-gru",
+    "batch-False-True-False-tanh",
+    "batch-False-True-True-relu",
+    "batch-True-False-True-lstm",
+    "batch-True-True-False-projected",
+    "batch-True-True-True-gru",
+)
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("both_ways", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])

@@ -34,7 +34,6 @@ from favano.training import (
 from favano.training.lane_state import LaneState
 from favano.training.lane_steps import LaneSteps
 from favano.training.optimisers import SGD, Optimiser
-from tests.thinned import thinned
 
 
 def perceptron() -> nn.Module:
@@ -285,7 +284,13 @@ def check_equal(
     check_ends(lanes, both, shifted(start), correction)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "1-with_stock_batch_norm-False-cross_entropy-0.0",
+    "3-perceptron-False-cross_entropy-0.0",
+    "3-with_statistics_of_the_batch_alone-False-cross_entropy-0.0",
+    "16-perceptron-True-cross_entropy-0.5",
+    "16-Rows-False-cross_entropy-0.0",
+)
 @CASES
 @pytest.mark.parametrize("capacity", [1, 3, 16])
 def test_lanes_equal_the_loop(
@@ -373,7 +378,7 @@ def check_memories(make: object, rules: list[LocalRule], capacity: int, device: 
     check_ends(lanes, both, starts, corrections(start[:parameters], corrected))
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("1-corrected-perceptron", "3-corrected-perceptron", "16-corrected-perceptron")
 @pytest.mark.parametrize("make", [perceptron, with_batch_norm])
 @pytest.mark.parametrize("rules", MEMORIES.values(), ids=MEMORIES)
 @pytest.mark.parametrize("capacity", [1, 3, 16])
@@ -384,7 +389,15 @@ def test_clients_with_a_memory_share_lanes(
     check_memories(make, rules, capacity, "cpu")
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "rules_of-nesterov-with_batch_norm",
+    "rules_of-adam-with_batch_norm",
+    "rules_of-kept-with_batch_norm",
+    "with_memory-momentum-with_batch_norm",
+    "with_memory-clipped-with_batch_norm",
+    "with_memory-adamw-with_batch_norm",
+    "with_memory-kept and fresh-with_batch_norm",
+)
 @EVERY_NETWORK
 @EVERY_OPTIMISER
 @MADE_BY
@@ -456,10 +469,12 @@ RECIPES = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "5-perceptron-False-gradients of weights", "5-perceptron-True-released, all layers"
+)
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 @pytest.mark.parametrize(("make", "raw"), [(perceptron, False), (perceptron, True), (deeper, True)])
-@pytest.mark.parametrize("capacity", thinned([1, 5], [5]))
+@pytest.mark.parametrize("capacity", [1, 5])
 def test_quantised_lanes_equal_the_loop(
     make: object, raw: bool, capacity: int, recipe: Recipe
 ) -> None:
@@ -467,7 +482,12 @@ def test_quantised_lanes_equal_the_loop(
     check_equal(make, raw, functional.cross_entropy, 0.5, capacity, "cpu", recipe=recipe)
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "5-perceptron-True-cross_entropy-0.5",
+    "5-Rows-False-cross_entropy-0.0",
+    "12-perceptron-False-doubled-0.0",
+    "12-Attention-False-cross_entropy-0.0",
+)
 @CASES
 @pytest.mark.parametrize("launches", [5, 12])
 def test_refilling_may_wait(

@@ -78,7 +78,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("transformer-cpu", "gru-cpu", "cells-cpu")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_texts_in_lanes_equal_the_loop(

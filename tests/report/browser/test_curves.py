@@ -171,7 +171,7 @@ def test_results_are_filtered_by_key(opened: Open, variants: Path, report: Path)
     assert seen.complaints == []
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("report-1")
 @pytest.mark.parametrize(("what", "plots"), [("report", 1), ("settings_report", 2)])
 def test_pictures_and_numbers_are_saved(
     opened: Open, request: pytest.FixtureRequest, what: str, plots: int, tmp_path: Path

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from .conftest import NARROW, WIDE, Open, Scheme
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("390")
 @pytest.mark.parametrize("width", [320, NARROW, 768, WIDE])
 def test_nothing_overflows(
     opened: Open, report: Path, settings_report: Path, times_report: Path, width: int
@@ -53,7 +53,7 @@ def test_less_motion_on_request(opened: Open, report: Path) -> None:
     assert opened(report, still=True).page.evaluate(behaviour) == "auto"
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("settings_report-390-dark")
 @pytest.mark.parametrize(
     ("what", "width", "scheme"),
     [

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from .conftest import NARROW, WIDE, Open
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("390")
 @pytest.mark.parametrize("width", [NARROW, WIDE])
 def test_all_is_drawn_in_silence(opened: Open, times_report: Path, width: int) -> None:
     """Availability once, since both methods meet the same; jobs for each method."""
