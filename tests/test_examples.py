@@ -72,7 +72,7 @@ def test_a_notebook_runs_and_shows_what_it_makes(name: str) -> None:
     assert "Traceback" not in page
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_the_federation_on_loopback_is_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("flwr")
     with socket.socket() as free:

@@ -23,6 +23,7 @@ def test_a_command_says_why_it_failed() -> None:
     assert python("print(4); raise SystemExit(3)", accept=True) == "4\n"
 
 
+@pytest.mark.machine
 def test_a_command_that_takes_too_long_is_ended_with_all_it_has_started() -> None:
     endless = "import subprocess, sys, time; subprocess.Popen(['sleep', '1000']); time.sleep(1000)"
     with pytest.raises(Missing, match="no answer within 1 s"):

@@ -22,7 +22,7 @@ from tests.forks import FORKS
 
 __all__ = ["mnist"]
 
-pytestmark = FORKS
+pytestmark = [FORKS, pytest.mark.machine]  # the instants are those of a clock on the wall
 SMALL = (
     "--kernels native --clients 9 --local-steps 4 --batch-size 16 --slow-mean 8 "
     "--horizon 400 --evaluate-every 20 --seeds 2 --checkpoint-every 0"
@@ -131,13 +131,11 @@ def test_a_comparison_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
-@pytest.mark.slow
 def test_a_search_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check_kills(SEARCH, 1, Random(2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", list(RUNS))
 def test_runs_that_are_killed_again_and_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,7 +145,6 @@ def test_runs_that_are_killed_again_and_again(
     check_kills(f"run {shared} {RUNS[name]}", 4, Random(name))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("mnist")
 @pytest.mark.parametrize(
     "command", [COMPARISON, PAPER, SEARCH], ids=["compare", "reproduce", "tune"]

@@ -10,7 +10,7 @@ import pytest
 
 def program(main: str) -> subprocess.CompletedProcess[str]:
     """The program with another `main`, in a process of its own."""
-    code = f"import atexit, sys, threading, time\nfrom favano import cli\ndef main():\n    {main}\n"
+    code = f"import atexit, sys, threading\nfrom favano import cli\ndef main():\n    {main}\n"
     code += "cli.main = main\ncli.program()"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
@@ -37,10 +37,10 @@ def test_memory_is_not_freed_piece_by_piece() -> None:
     """An object of a module would say so, and does where threads are left."""
     freed = "globals()['kept'] = type('', (), {'__del__': lambda self: print('freed')})()"
     assert program(freed).stdout == ""
-    thread = "threading.Thread(target=time.sleep, args=(0.2,)).start()"
+    thread = "threading.Thread(target=threading.main_thread().join).start()"  # longer than it
     assert program(f"{freed}; {thread}").stdout == "freed\n"
 
 
 def test_threads_that_are_left_are_waited_for() -> None:
-    late = "(time.sleep(0.2), print('late'))"
+    late = "(threading.main_thread().join(), print('late'))"
     assert program(f"threading.Thread(target=lambda: {late}).start()").stdout == "late\n"

@@ -48,7 +48,7 @@ def same_bytes(folder: Path, other: Path) -> None:
         assert (folder / name).read_bytes() == (other / name).read_bytes(), name
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_this_machine_as_a_cluster(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -63,7 +63,7 @@ def test_this_machine_as_a_cluster(
     assert not list(Path(environment["TMPDIR"]).glob("favano-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_comparison_survives_the_loss_of_a_node(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -78,7 +78,7 @@ def test_a_comparison_survives_the_loss_of_a_node(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_after_the_loss_of_all_nodes_one_machine_goes_on(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_after_the_loss_of_all_nodes_one_machine_goes_on(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_worker_that_is_killed_is_not_called_a_node(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_worker_that_is_killed_is_not_called_a_node(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_the_loss_of_the_head_is_one_sentence(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -125,7 +125,7 @@ def test_the_loss_of_the_head_is_one_sentence(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -150,7 +150,7 @@ def test_a_cluster_that_cannot_be_used(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_reproduce_on_a_cluster(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +168,7 @@ def test_reproduce_on_a_cluster(
     assert not list((tmp_path / "spread").rglob("*.checkpoint"))
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_bad_nodes_are_named_and_the_others_go_on(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -196,7 +196,7 @@ def test_bad_nodes_are_named_and_the_others_go_on(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize(
     ("bad", "words", "part"),
     [
@@ -222,7 +222,7 @@ def test_a_cluster_of_bad_nodes_alone_is_refused(
 TOKEN, OTHER = "a" * 64, "b" * 64
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize(
     ("theirs", "mine", "sentence"),
     [
@@ -244,7 +244,7 @@ def test_a_cluster_that_asks_for_a_token(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_auto_leaves_nothing_in_the_home_folder(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

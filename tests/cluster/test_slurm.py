@@ -34,7 +34,7 @@ def job(nodes: str, **more: str) -> dict[str, str]:
 RUN = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_several_nodes(favano: Program, environment: dict[str, str], tmp_path: Path) -> None:
     """The first is this machine; the stand-in for srun starts the others beside it."""
     favano("compare", *SHORT, "--out", "alone")
@@ -47,7 +47,7 @@ def test_several_nodes(favano: Program, environment: dict[str, str], tmp_path: P
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_job_that_is_preempted_goes_on_exactly(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -62,7 +62,7 @@ def test_a_job_that_is_preempted_goes_on_exactly(
     same_bytes(tmp_path / "alone", tmp_path / "spread")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_an_array_has_a_job_for_each_method(
     favano: Program, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -77,7 +77,7 @@ def test_an_array_has_a_job_for_each_method(
     same_bytes(tmp_path / "alone", tmp_path / "results")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_auto_takes_the_cores_that_it_may_use(
     environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

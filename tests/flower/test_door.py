@@ -241,7 +241,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_every_route_of_the_running_superlink_is_closed_from_outside(served: Served) -> None:
     """The table is that of the running app, asked from inside, and of Flower's own making."""
     context = ssl.create_default_context(cafile=str(served.inside.certificate))
@@ -263,7 +263,7 @@ def test_every_route_of_the_running_superlink_is_closed_from_outside(served: Ser
         assert status_of(served.inside, method, path) == 401, path
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize(
     ("path", "headers"),
     [
@@ -285,7 +285,7 @@ def test_tricks_with_paths_and_headers_open_nothing(
     assert status_of(served.outside, "POST", path, b"", *headers) in (401, 404)
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("place", ["outside", "inside"])
 def test_an_outsider_is_no_administrator(served: Served, place: str, attack: str) -> None:
@@ -296,7 +296,7 @@ def test_an_outsider_is_no_administrator(served: Served, place: str, attack: str
     assert is_refused(error.value)
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_the_federation_has_noticed_nothing(served: Served) -> None:
     """After all these attacks, the one honest node trains on."""
     before = served.one.rounds()[-1]

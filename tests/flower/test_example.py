@@ -83,7 +83,7 @@ def test_the_app_names_modules_and_keys_that_exist() -> None:
     assert used == set(re.findall(r"^([\w-]+) =", given, re.MULTILINE))
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize("kind", ["stock", "resident"])
 def test_the_example_runs_with_flwr_run(tmp_path: Path, kind: str) -> None:
     app = tmp_path / "app"

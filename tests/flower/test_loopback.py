@@ -55,7 +55,7 @@ def accuracy(model: Vector, spec: Spec) -> float:
     return float(judge.measure(model)[1])
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_four_uneven_nodes_learn_what_the_simulator_says(tmp_path: Path) -> None:
     """In under 3 minutes; afterwards no process is left, and no file but in its folder."""
     with federation(tmp_path) as lab:
@@ -79,7 +79,7 @@ def test_four_uneven_nodes_learn_what_the_simulator_says(tmp_path: Path) -> None
     assert float(told) > float(np.mean(free)) - margin
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_four_nodes_under_a_policy_of_ones_own_replay_to_the_bit(tmp_path: Path) -> None:
     """From a file in their folder, by commands alone; it is executed by those who trust it."""
     file = tmp_path / "mine.py"
@@ -104,7 +104,7 @@ def test_four_nodes_under_a_policy_of_ones_own_replay_to_the_bit(tmp_path: Path)
     assert done.stdout == "The models are equal to the bit.\n"
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_policy_that_fails_ends_the_server_in_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(ROUND_ROBIN)
@@ -122,7 +122,7 @@ def test_a_policy_that_fails_ends_the_server_in_one_sentence(tmp_path: Path) -> 
     assert "Traceback" not in loopback.told
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_asyncfeded_replays_to_the_bit(tmp_path: Path) -> None:
     """Its policy sees distances of models, and sets the lengths of jobs by them."""
     with federation(tmp_path) as lab:

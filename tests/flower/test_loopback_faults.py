@@ -182,7 +182,7 @@ def check(loopback: Loopback, rounds: int) -> Left:
     return end
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_nodes_may_die_hang_leave_and_join_late(tmp_path: Path) -> None:
     """Within a minute Flower tells of the death, and the node takes its place again."""
     end = check(lived(tmp_path, NODES, tick=2.0, rounds=44), 44)
@@ -193,14 +193,14 @@ def test_nodes_may_die_hang_leave_and_join_late(tmp_path: Path) -> None:
     assert len(set(left)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_server_may_be_killed_and_hang(tmp_path: Path) -> None:
     loopback = lived(tmp_path, SERVER, tick=2.0, rounds=18)
     assert len(loopback.copies) == 2
     check(loopback, 18)
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_server_may_be_told_to_end(tmp_path: Path) -> None:
     """It says so in one line, and no round that it told of is made again."""
     loopback = lived(tmp_path, TOLD_TO_END, tick=2.0, rounds=10)
@@ -214,7 +214,7 @@ def test_a_server_may_be_told_to_end(tmp_path: Path) -> None:
     check(loopback, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
     """And the first one keeps its SuperLink."""
     with federation(tmp_path) as lab:
@@ -232,7 +232,7 @@ def test_a_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
         assert "ended" not in first.told
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_models_may_be_packed_meanwhile(tmp_path: Path) -> None:
     """With few bits and falling rates; a node and the server are killed."""
     flags: dict[str, Any] = {
@@ -244,14 +244,14 @@ def test_models_may_be_packed_meanwhile(tmp_path: Path) -> None:
     assert set(load_trace(tmp_path / "trace.npz").whole) == {0.0, 1.0}
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_superlink_may_be_killed(tmp_path: Path) -> None:
     loopback = lived(tmp_path, SUPERLINK, tick=2.0, rounds=14)
     assert "the SuperLink ended, and is started again" in loopback.told
     check(loopback, 14)
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_client_app_may_be_killed(tmp_path: Path) -> None:
     """Within a minute Flower starts it again or tells of its end; then its node is called again."""
     flags = {"tick": 10.0, "grace": 4.0, "local_steps": 100, "rounds": 12}

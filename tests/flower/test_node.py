@@ -261,7 +261,7 @@ def test_a_registered_key_is_let_in_once(secure: tuple[str, Path]) -> None:
             raise AssertionError("was let in twice")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_resident_node_trains_for_no_stranger(tmp_path: Path) -> None:
     """He has broken into the SuperLink, and claims a run; he lacks the operator's key."""
     with federation(tmp_path) as lab:
@@ -303,7 +303,7 @@ from pathlib import Path
 """
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_stock_node_executes_no_stranger_s_file(tmp_path: Path) -> None:
     """The ward does, which was started without the operator's name: so the attack is a real one."""
     with federation(tmp_path) as lab:
@@ -336,7 +336,7 @@ def insider(lab: Federation) -> tuple[Target, dict[str, str]]:
     return target, {SECRET_HEADER: lab.link.secret}
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
     with federation(tmp_path) as lab:
         lab.start_superlink(STOCK)
@@ -352,7 +352,7 @@ def test_stock_and_resident_nodes_answer_alike(tmp_path: Path) -> None:
     assert [reply.model for reply in updates] == 2 * [expected.model]
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> None:
     """Its old session lapses within a minute; until then it waits, and says so."""
     with federation(tmp_path) as lab:
@@ -374,7 +374,7 @@ def test_a_node_that_was_killed_comes_back_as_the_same_node(tmp_path: Path) -> N
             assert read_reply(reply).steps == 5
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_nodes_and_runs_outlast_a_superlink_that_is_killed_and_restarted(tmp_path: Path) -> None:
     with federation(tmp_path) as lab:
         first = lab.start_superlink(STOCK)

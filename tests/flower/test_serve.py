@@ -341,6 +341,7 @@ def test_a_superlink_is_told_what_it_needs(tmp_path: Path) -> None:
         SuperLink(tmp_path, port=0)
 
 
+@pytest.mark.machine
 def test_a_superlink_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
     """Its database is no file."""
     (tmp_path / "superlink.db").mkdir()
@@ -414,7 +415,7 @@ def test_a_port_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
         raise AssertionError("it runs")
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_whoever_tells_a_server_to_end_twice_leaves_nothing_running(
     told: signal.Signals, tmp_path: Path
@@ -435,7 +436,7 @@ def test_whoever_tells_a_server_to_end_twice_leaves_nothing_running(
         assert not (tmp_path / "superlink.secret").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_runs_of_a_server_that_was_killed_are_stopped(tmp_path: Path) -> None:
     link = SuperLink(tmp_path, port=free_port())
     with running(link, print):

@@ -24,7 +24,7 @@ def secure(authority: Path, key: Path) -> tuple[str, ...]:
     return *certificate, "--key", str(key), *operator
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
     keys, other = tmp_path / "keys", tmp_path / "other"
     with federation(tmp_path) as lab:
@@ -55,7 +55,7 @@ def test_registered_nodes_train_and_others_stay_outside(tmp_path: Path) -> None:
     assert replay_folder(tmp_path).equal
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_a_node_is_removed_while_the_server_runs_and_does_not_come_back(tmp_path: Path) -> None:
     """Nor after the server goes on; with a new key it does."""
     keys = tmp_path / "keys"

@@ -94,7 +94,7 @@ def test_the_address_cannot_be_guessed(compared: Path) -> None:
         socket.create_connection((url.hostname, url.port))
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_those_who_ask_for_nothing_do_not_take_all_threads() -> None:
     """Idle visitors are answered up to a number, and the rest is sent away at once."""
     with page_server("127.0.0.1", 0, {"/": ServedPage("text/plain", lambda: b"here")}) as port:
