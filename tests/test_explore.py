@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ whatever()
 @pytest.mark.parametrize(("then", "tests", "code"), [("", 2, 1), (STOPPED, 3, 2)])
 def test_exploring_goes_on_after_a_find(then: str, tests: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "test_planted.py").write_text(PLANTED + then)
-    command = [sys.executable, "-m", "tests.explore", tmp_path, "200", "seed"]
+    command = [sys.executable, "-m", "tests.explore", str(tmp_path), "200", "seed"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert FINDS.format(tests) in result.stdout
     assert result.returncode == code
@@ -80,3 +81,9 @@ def test_the_examples_of_the_suite_depend_on_nothing_else(tmp_path: Path) -> Non
     ]
     assert printed[0] == printed[1]
     assert len(printed[0].splitlines()) == 100
+
+
+def test_no_property_test_has_settings_of_its_own() -> None:
+    """They would beat those of `make explore`; `examples` does not."""
+    texts = {path.name: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [name for name in texts if re.search("^@settings", texts[name], re.MULTILINE)] == []

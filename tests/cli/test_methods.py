@@ -105,6 +105,7 @@ def test_the_card_of_a_method_in_a_file(favano: Program) -> None:
         ("absent.py:Mine", "algorithm=absent.py:Mine: no such file: absent.py"),
         (f"{EXAMPLE}:Other", f"algorithm={EXAMPLE}:Other: {EXAMPLE} holds Ca2fl; need "),
     ],
+    ids=["misspelt", "no file", "no method"],
 )
 def test_unknown_methods_are_refused(name: str, message: str, favano: Program) -> None:
     code, out, err = favano("methods", name)
