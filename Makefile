@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/installed
 
-.PHONY: setup browser demo test test-all explore check format docs package site
+.PHONY: setup browser demo test test-all explore check format docs package site wheel-0.3.1
+
 
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 # What is compiled is kept, since tests start hundreds of processes.
@@ -57,6 +58,15 @@ package: setup
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	.ci/try_package
+
+# Release 0.3.1, with which later ones are compared, from its commit: a tag need not travel.
+COMMIT_0_3_1 := 0000000
+WHEEL_0_3_1 := .wheels/favano-0.3.1-py3-none-any.whl
+wheel-0.3.1: $(WHEEL_0_3_1)
+$(WHEEL_0_3_1): | setup
+	rm -rf build/release-0.3.1 && mkdir -p build/release-0.3.1
+	git archive $(COMMIT_0_3_1) | tar -x -C build/release-0.3.1
+	$(BIN)/python -m build --wheel --outdir .wheels build/release-0.3.1
 
 docs: setup
 	$(BIN)/python docs/make_tables.py

@@ -109,8 +109,8 @@ def heading(script: str, *, gpu: bool = False) -> Document:
 def typed_command(script: str, words: Sequence[str]) -> str:
     """The command from the root of the repository, without the file it writes to.
 
-    >>> typed_command("host.py", ["--seeds", "3", "--out", "host.json"])
-    'python benchmarks/host.py --seeds 3'
+    >>> typed_command("plans.py", ["--repeats", "3", "--out", "plans.json"])
+    'python benchmarks/plans.py --repeats 3'
     """
     kept = list(words)
     if "--out" in kept:

@@ -65,70 +65,6 @@ class PeersGpu(Heading):
     networks: dict[str, PeersNetwork]
 
 
-class Launch(TypedDict):
-    """A step of many lanes of one network."""
-
-    network: str
-    precision: str
-    lanes: int
-    milliseconds: float
-    samples_per_second: float
-    kernels: dict[str, float]  # milliseconds
-
-
-class Launches(Heading):
-    """Steps of several networks."""
-
-    lines: dict[str, Launch]
-
-
-class Busy(Heading):
-    """Runs whose kernels were timed, with the profiler's work for the host."""
-
-    runs: int
-    steps: int
-    running: float
-    gpu_seconds: float
-
-
-class Kernels(TypedDict):
-    """The kernels of one network."""
-
-    model: str
-    milliseconds: dict[str, Spread]
-    chosen: str
-
-
-class KernelSets(Heading):
-    """The kernels of the paper's networks."""
-
-    networks: list[Kernels]
-
-
-class System(TypedDict):
-    """One way to train."""
-
-    name: str
-    images_per_second: Spread
-    shares: dict[str, Spread]
-
-
-class Bench(TypedDict):
-    """Lanes and plain loops with one network."""
-
-    command: str
-    spec: dict[str, str]
-    systems: list[System]
-    ratio: Spread
-
-
-class Benches(Heading):
-    """The paper's networks."""
-
-    benches: list[Bench]
-    flops: NotRequired[float]  # of a large product on all cores
-
-
 class Line(TypedDict, total=False):
     """A line of the GPU's table; what it holds depends on the kind of line."""
 
@@ -156,14 +92,6 @@ class Gpu(Heading):
     """One GPU."""
 
     lines: dict[str, Line]
-
-
-class Host(Heading):
-    """The host's part of Table 2."""
-
-    steps: int
-    cpu_seconds: Spread
-    calls_per_round: float
 
 
 class Clients(TypedDict):

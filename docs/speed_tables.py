@@ -10,14 +10,9 @@ from pathlib import Path
 
 from limits import BATCH, NETWORKS, Limit, Precision, limit, step_bytes
 from speed_records import (
-    Benches,
-    Busy,
     Gpu,
     Heading,
-    Host,
     Kept,
-    KernelSets,
-    Launches,
     Line,
     PeerOnGpu,
     Peers,
@@ -123,47 +118,6 @@ def peers_gpu() -> str:
     )
 
 
-def kernel_sets(name: str = "kernel_sets") -> str:
-    """Milliseconds of a step with each set of kernels."""
-    sets: KernelSets = json.loads(text(name))
-    ways = list(
-        dict.fromkeys(way for network in sets["networks"] for way in network["milliseconds"])
-    )
-    rows = [
-        [
-            network["model"],
-            *(shown(network["milliseconds"].get(way), ".4g") for way in ways),
-            network["chosen"],
-        ]
-        for network in sets["networks"]
-    ]
-    return page_sheet(["ms per step", *ways, "chosen"], rows, sets)
-
-
-def lanes() -> str:
-    """Lanes and plain loops, and how busy the lanes are."""
-    benches: Benches = json.loads(text("bench"))
-    names = [system["name"] for system in benches["benches"][0]["systems"]]
-    rows = []
-    for bench in benches["benches"]:
-        *_, last = bench["systems"]
-        reached = ""
-        if "flops" in benches:
-            flops = NETWORKS[bench["spec"]["model"]].flops * last["images_per_second"]["median"]
-            reached = f"{flops / benches['flops']:.0%} of {benches['flops'] / 1e9:.0f} GFLOP/s"
-        rows.append(
-            [
-                f"`{bench['command']}`",
-                *(shown(system["images_per_second"]) for system in bench["systems"]),
-                shown(bench["ratio"], ".2f"),
-                shown(last["shares"].get("lane_occupancy"), ".0%"),
-                reached,
-            ]
-        )
-    headings = ["images/s", *names, "lanes / faster loop", "lanes busy", "limit: products"]
-    return page_sheet(headings, rows, benches)
-
-
 def gpu() -> str:
     """Every line: what was measured, what the hardware allows, and how much of it is reached."""
     gpu: Gpu = json.loads(text("gpu"))
@@ -234,33 +188,6 @@ def allowed(line: Line, most: Limit | None) -> list[str]:
     return [f"{most.by}: {seconds:.1f} s", f"{seconds / line['seconds']:.0%}"]
 
 
-def launches() -> str:
-    """A step of many lanes, and the kernels that take longest."""
-    launches: Launches = json.loads(text("launches"))
-    rows = [
-        [
-            f"{launch['network']}, {launch['precision']}",
-            str(launch["lanes"]),
-            f"{launch['milliseconds']:.2f}",
-            rounded(launch["samples_per_second"]),
-            ", ".join(f"{name} {taken:.2g}" for name, taken in launch["kernels"].items()),
-        ]
-        for launch in launches["lines"].values()
-    ]
-    return page_sheet(["", "lanes", "ms", "samples/s", "kernels, ms"], rows, launches)
-
-
-def busy() -> str:
-    """How long kernels run while many runs are made."""
-    busy: Busy = json.loads(text("busy"))
-    share = busy["gpu_seconds"] / busy["running"]
-    rows = [[
-        f"{busy['runs']}", f"{busy['steps']:,}", f"{busy['running']:.2f} s",
-        f"{busy['gpu_seconds']:.2f} s", f"{share:.0%}",
-    ]]  # fmt: skip
-    return page_sheet(["runs", "local steps", "all", "kernels", "share"], rows, busy)
-
-
 def whole_figures() -> str:
     """Figures from start to end, with evaluations and everything before the first update."""
     rows = []
@@ -288,14 +215,6 @@ def hardware() -> str:
         rows.append([name, f"{network.flops / 1e6:,.1f}", *moved, *speeds])
     headings = ["per image", "MFLOP", "MB, TF32", "MB, bf16", "images/s, TF32", "images/s, bf16"]
     return markdown(Sheet("", headings, rows))
-
-
-def host() -> str:
-    """The host's part of Table 2."""
-    host: Host = json.loads(text("host"))
-    taken = shown(host["cpu_seconds"], ".1f")
-    rows = [[f"{host['steps']:,}", taken, f"{host['calls_per_round']:.0f}"]]
-    return page_sheet(["local steps", "s of CPU time", "calls of PyTorch per round"], rows, host)
 
 
 def scaling() -> str:
@@ -332,14 +251,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "peers-intel": partial(peers, "peers_intel"),
     "peers-gpu": peers_gpu,
     "peers-arm": partial(peers, "peers_arm"),
-    "kernel-sets": kernel_sets,
-    "kernel-sets-arm": partial(kernel_sets, "kernel_sets_arm"),
-    "lanes": lanes,
     "gpu": gpu,
-    "launches": launches,
-    "busy": busy,
     "whole-figures": whole_figures,
     "hardware": hardware,
-    "host": host,
     "scaling": scaling,
 }

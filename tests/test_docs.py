@@ -99,7 +99,7 @@ def test_links_of_pages_outside_of_the_site_lead_somewhere(page: Path) -> None:
 
 def test_every_make_target_has_a_rule() -> None:
     text = (ROOT / "Makefile").read_text()
-    rules = set(re.findall(r"^([a-z][\w-]*):", text, re.MULTILINE))
+    rules = set(re.findall(r"^([a-z][\w.-]*):", text, re.MULTILINE))
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
     assert phony is not None
     assert set(phony.group(1).split()) <= rules

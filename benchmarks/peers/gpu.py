@@ -1,9 +1,11 @@
 """Measures favano against JAX programs on one GPU: five networks, each system in a fresh process.
 
-    python benchmarks/peers/gpu.py [--repeats 3] [--seconds 5] [--only lstm,convnet] --out FILE.json
+    python benchmarks/peers/gpu.py [--repeats 3] [--seconds 5] [--only lstm,convnet]
+                                   [--against FOLDER] --out FILE.json
 
 Runs in one environment that has PyTorch and JAX for CUDA. FedJAX is taken from there, or from the
-folder in `$FAVANO_FEDJAX`. Systems take turns within a repeat.
+folder in `$FAVANO_FEDJAX`. Systems take turns within a repeat. `--against` adds an earlier release
+of favano, a folder of unpacked packages.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ NETWORKS = {
     "transformer": Work("transformer, two layers, TF32", 10),
 }
 SYSTEMS = {"favano": "favano_gpu.py", "jax": "jax_.py", "fedjax": "fedjax_gpu.py"}
+BEFORE = "favano-before"
 
 
 class Sample(TypedDict):
@@ -53,12 +56,18 @@ class Sample(TypedDict):
     version: str
 
 
-def measure(network: str, system: str, seconds: float, repeat: int) -> Sample:
+def measure(network: str, system: str, seconds: float, repeat: int, sources: Path) -> Sample:
     """One run of a system in a fresh process."""
     runs = 1 if system == "fedjax" else NETWORKS[network].runs
-    command = [sys.executable, HERE / "systems" / SYSTEMS[system], network, "--runs", f"{runs}"]
+    command: list[str | Path] = [
+        sys.executable,
+        HERE / "systems" / SYSTEMS.get(system, "favano_gpu.py"),
+        network,
+        "--runs",
+        f"{runs}",
+    ]
     paths = [
-        str(ROOT / "src"),
+        str(sources),
         os.environ.get("PYTHONPATH", ""),
         os.environ.get("FAVANO_FEDJAX", ""),
     ]
@@ -67,7 +76,7 @@ def measure(network: str, system: str, seconds: float, repeat: int) -> Sample:
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
     output = call([*command, "--seconds", f"{seconds:g}"], STARTUP + 5 * seconds, variables)
-    return cast(Sample, {**last_document(output), "repeat": repeat})
+    return cast(Sample, {**last_document(output), "system": system, "repeat": repeat})
 
 
 def rates(samples: list[Sample], network: str, system: str) -> dict[int, float]:
@@ -82,7 +91,8 @@ def rates(samples: list[Sample], network: str, system: str) -> dict[int, float]:
 def summary(samples: list[Sample], missing: dict[str, str], network: str) -> Document:
     """The speed of each system with a network, and favano's over it within a repeat."""
     ours, systems = rates(samples, network, "favano"), dict[str, Document]()
-    for system in SYSTEMS:
+    measured = {sample["system"]: None for sample in samples}
+    for system in {**SYSTEMS, **measured}:
         theirs = rates(samples, network, system)
         if not theirs:
             systems[system] = {"missing": missing.get(f"{network}/{system}", "not measured")}
@@ -100,6 +110,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="measured per run")
     parser.add_argument("--only", help=f"comma-separated, of {', '.join(NETWORKS)}")
+    parser.add_argument("--against", type=Path, help="an earlier release: unpacked packages")
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     asked.networks = asked.only.split(",") if asked.only else list(NETWORKS)
@@ -115,10 +126,13 @@ def main() -> None:
     head = heading("peers/gpu.py", gpu=True)
     for repeat in range(asked.repeats):
         for network in asked.networks:
-            for system in SYSTEMS:
+            for system in [*SYSTEMS, *([BEFORE] if asked.against else [])]:
+                sources = asked.against if system == BEFORE else ROOT / "src"
                 name = f"{network}/{system}"
                 try:
-                    samples.append(sample := measure(network, system, asked.seconds, repeat))
+                    samples.append(
+                        sample := measure(network, system, asked.seconds, repeat, sources)
+                    )
                     print(f"{name}: {sample['images_per_second']:,.0f} images/s", flush=True)
                 except (Missing, OSError) as reason:
                     missing[name] = f"failed: {reason}"

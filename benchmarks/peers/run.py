@@ -1,6 +1,7 @@
 """Measures favano against its peers: one command, one environment per peer, interleaved runs.
 
-python benchmarks/peers/run.py [--repeats 3] [--seconds 20] [--only a,b] [--out FILE.json]
+python benchmarks/peers/run.py [--repeats 3] [--seconds 20] [--only a,b] [--against WHEEL]
+                               [--out FILE.json]
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from measurement import (  # noqa: E402
     spread,
     write,
 )
+from releases import earlier  # noqa: E402
 
 CACHE = Path(os.environ.get("FAVANO_PEERS") or Path.home() / ".cache" / "favano-peers")
 STARTUP = 300  # seconds a system may take beside the measured ones
@@ -56,6 +58,9 @@ SYSTEMS = {
     "pfl": System("pfl-research, a process per core", "pfl_.py", "pfl"),
     "fedjax": System("FedJAX, jit", "fedjax_.py", "fedjax"),
 }
+
+
+BEFORE = "favano-before"  # of `--against`
 
 
 class Sample(TypedDict):
@@ -127,6 +132,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0, help="measured per run")
     parser.add_argument("--only", help=f"comma-separated, of {', '.join(SYSTEMS)}")
+    parser.add_argument("--against", type=Path, help="an earlier release: a wheel, or a folder")
     parser.add_argument("--out", type=Path, help="write all samples as JSON")
     asked = parser.parse_args()
     asked.systems = asked.only.split(",") if asked.only else list(SYSTEMS)
@@ -139,6 +145,11 @@ def main() -> None:
     """Install, measure in turn, report."""
     asked = arguments()
     pythons: dict[str, Path] = {}
+    if asked.against:
+        release = earlier(asked.against)
+        variables = {"PYTHONPATH": release.path}
+        SYSTEMS[BEFORE] = System(release.label, "favano_.py", None, variables)
+        pythons[BEFORE] = release.python
     missing: dict[str, str] = {}
     samples: list[Sample] = []
     for name in asked.systems:
@@ -160,7 +171,10 @@ def main() -> None:
     document = {
         "repeats": asked.repeats,
         "seconds": asked.seconds,
-        "systems": {name: summary(name, samples, missing) for name in asked.systems},
+        "systems": {
+            name: summary(name, samples, missing)
+            for name in {**dict.fromkeys(asked.systems), **pythons}
+        },
         "samples": samples,
     }
     for name, system in document["systems"].items():

@@ -42,9 +42,9 @@ def test_a_command_is_shown_without_the_folders_of_a_machine() -> None:
 
 
 def test_a_result_says_when_where_and_how_it_was_made(tmp_path: Path) -> None:
-    write(tmp_path / "new" / "host.json", heading("host.py") | {"seconds": 3.0})
-    document = json.loads((tmp_path / "new" / "host.json").read_text())
-    assert document["command"].startswith("python benchmarks/host.py")
+    write(tmp_path / "new" / "plans.json", heading("plans.py") | {"seconds": 3.0})
+    document = json.loads((tmp_path / "new" / "plans.json").read_text())
+    assert document["command"].startswith("python benchmarks/plans.py")
     assert set(document) == {"date", "release", "command", "machine", "versions", "seconds"}
     assert "torch" in document["versions"]
-    assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "host.json"]
+    assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "plans.json"]
