@@ -31,6 +31,7 @@ from favano.types import Floats, Ints
 
 UNUSED = 10  # client updates in a row that were used in no part: nothing is learnt
 _KEPT = 16  # changes of each client that count
+_LONGEST = 1e300  # change that is counted: sums of them are finite
 
 
 class Influence:
@@ -78,7 +79,7 @@ class Influence:
 
     def count(self, clients: Ints, lengths: Floats) -> None:
         """These clients have moved the model so far."""
-        np.add.at(self._moved, clients, lengths)
+        np.add.at(self._moved, clients, np.minimum(lengths, _LONGEST))
 
     @property
     def shares(self) -> Floats:
