@@ -273,7 +273,7 @@ def doors() -> None:
         line((462, 90), (483, 90), arrow=True), line((598, 90), (619, 90), arrow=True),
         text(662, 146, "operator's key", "soft small", "middle"),
         text(662, 164, "every field checked", "soft small", "middle"),
-        text(662, 182, "influence bounded", "soft small", "middle"),
+        text(662, 182, "bounds, if asked for", "soft small", "middle"),
     ]  # fmt: skip
     write("doors", 262, "A node's replies pass the door; an outsider meets a closed one", parts)
 

@@ -152,7 +152,8 @@ class Seen:
 
 def seen(method: str, liar: Node | str | None, rounds: int = 40, **changes: Any) -> Seen:
     name, options = METHODS[method]
-    strategy = strategy_with(name, HONEST + 1, options, live=True, **changes)
+    usual = {"influence": 3.0, "live": True}
+    strategy = strategy_with(name, HONEST + 1, options, **{**usual, **changes})
     nodes = [scripted(own(client), PACES[client]) for client in range(HONEST + 1)]
     if isinstance(liar, Node):
         nodes[LIAR] = liar
@@ -315,18 +316,19 @@ def test_honest_nodes_are_left_alone(method: str) -> None:
 
 
 def test_a_node_that_is_alone_is_trusted_and_the_first_of_several_waits() -> None:
-    lonely = strategy_with("fedasync", 2, {})
+    lonely = strategy_with("fedasync", 2, {}, influence=3.0)
     assert not federated(lonely, [scripted(own(0), 1.0)], 5, SIZE).nodes[0].clipped
     both = [scripted(own(0), 1.0), scripted(own(1), 4.0)]
     said: list[str] = []
-    result = federated(strategy_with("fedasync", 2, {}, say=said.append), both, 12, SIZE)
+    strategy = strategy_with("fedasync", 2, {}, influence=3.0, say=said.append)
+    result = federated(strategy, both, 12, SIZE)
     assert result.trace is not None
     client, scale = result.trace.schedule.client[:12], result.trace.scale[:12]
     first = int(np.flatnonzero(client == 1)[0])
     assert set(scale[:first]) == {0.0}  # nobody to compare it with
     assert set(scale[first:]) == {1.0}
     waits = "client 0 cannot be compared yet: 0 % of its update to job 0 is used"
-    assert said[2].startswith(waits)
+    assert [line for line in said if line.startswith(waits)]
     assert not [line for line in said if "moves the model too far" in line]
 
 
@@ -383,7 +385,7 @@ def test_buffers_have_a_bound_of_their_own() -> None:
 
     grid = grid_of()
     grid.nodes[102].tamper = poisoned
-    strategy = strategy_of("fedavg", selected=3)
+    strategy = strategy_of("fedavg", selected=3, influence=3.0)
     result = lived(strategy, grid, rounds=6)
     assert model_of(result.arrays).abs().max() < 100.0
     assert [node.clipped for node in result.nodes][2] == 6
@@ -494,6 +496,59 @@ def test_what_a_gate_refuses_is_replayed_to_the_bit(
     assert refusals(result) == refusals(whole)
 
 
+def waiting(say: list[str], **changes: Any) -> AsyncStrategy:
+    """FAVANO with two clients."""
+    return strategy_with("favano", 2, {}, say=say.append, **changes)
+
+
+def one_steps() -> list[Node]:
+    """Of two nodes, one is too slow for a step between two ticks."""
+    return [scripted(own(0), 0.5), scripted(own(1), 1e6)]
+
+
+def test_a_federation_runs_its_method_unless_a_bound_is_asked_for() -> None:
+    said: list[str] = []
+    result = federated(waiting(said), one_steps(), 30, SIZE)
+    assert result.trace is not None
+    assert set(result.trace.scale) == {1.0}
+    assert result.arrays.to_numpy_ndarrays()[0].any()
+    assert not [line for line in said if "--influence" in line]
+    assert "--influence" not in repr(result)
+    assert not result.used_nothing
+
+
+def test_a_bound_that_leaves_nothing_of_ten_updates_says_so(tmp_path: Path) -> None:
+    """Once, with the flag's name; a server that goes on has counted those before."""
+    said: list[str] = []
+    whole = federated(waiting(said, influence=3.0), one_steps(), 30, SIZE)
+    assert not whole.arrays.to_numpy_ndarrays()[0].any()
+    told = [line for line in said if line.startswith("nothing of the last 10 client updates")]
+    assert len(told) == 1
+    assert "--influence" in told[0]
+    contacts = whole.nodes[0].clipped
+    assert contacts > 10
+    assert f"--influence 3 was on, {contacts} client updates were shortened" in repr(whole)
+    assert f"nothing of {contacts} in a row was used" in repr(whole)
+    assert whole.used_nothing
+
+    grid = grid_with(one_steps())
+    start = ArrayRecord([np.zeros(SIZE, np.float32)])
+    time = VirtualTime(grid, kill_at=100.0)
+    with pytest.raises(Killed):
+        waiting([], influence=3.0, folder=tmp_path).start(
+            grid, start, 30, clock=time, workers=time.workers
+        )
+    again = waiting([], influence=3.0, folder=tmp_path, resume=True)
+    assert federated(again, grid, 30, SIZE).most_unused == whole.most_unused
+
+
+def test_a_bound_that_compares_is_told_and_no_failure() -> None:
+    result = seen("favano", "a hundred times").result
+    assert result.nodes[LIAR].clipped
+    assert "--influence 3 was on" in repr(result)
+    assert not result.used_nothing
+
+
 def test_a_factor_below_one_is_refused() -> None:
     with pytest.raises(BadInput, match=r"influence=0\.5: need at least 1"):
         strategy_of(influence=0.5)
@@ -527,7 +582,7 @@ def test_uneven_honest_nodes_are_neither_refused_nor_held_back(
         make_method(name, {"buffer": 2} if name == "fedbuff" else {}),
         clients=4, selected=2, local_steps=20, learning_rate=0.5, step_seconds=0.3,
         tick=2.0 if name == "favano" else None, grace=1.0 if name == "favano" else 0.0,
-        local=LocalTraining(batch_size=16),
+        local=LocalTraining(batch_size=16), influence=3.0,
     )  # fmt: skip
     grid = grid_with(nodes)
     time, start = VirtualTime(grid, most=100_000), ArrayRecord(share.network().state_dict())

@@ -139,3 +139,21 @@ def test_asyncfeded_replays_to_the_bit(tmp_path: Path) -> None:
     schedule = load_trace(tmp_path / "trace.npz").schedule
     assert schedule.local_steps == 20
     assert len(set(schedule.steps[: schedule.jobs].tolist())) > 2
+
+
+@pytest.mark.slow
+def test_jobs_of_40_seconds_are_used_on_resident_and_stock_nodes(tmp_path: Path) -> None:
+    """Meanwhile Flower's heartbeats draw from Python's generator, in threads of the nodes."""
+    with federation(tmp_path) as lab:
+        flags = {"algorithm": "fedavg", "rounds": 2, "selected": 2, "local_steps": 5}
+        loopback = Loopback(lab, stock={1}, **flags, tick=None, grace=None)  # type: ignore[arg-type]
+        loopback.serve()
+        nodes = [loopback.join(number, "--pace", "8.5") for number in (0, 1)]
+        loopback.finish()
+        loopback.dismiss(nodes)
+    assert "no client update" not in loopback.told
+    assert "refused" not in loopback.told
+    trace = load_trace(tmp_path / "trace.npz")
+    assert sorted(trace.partition.tolist()) == [0, 0, 1, 1]
+    assert trace.seconds.min() > 40
+    assert (trace.schedule.steps == 5).all()

@@ -31,8 +31,10 @@ from favano.errors import BadInput
 from favano.flower.client import Client
 from favano.flower.partitioning import DEAL, Partitioning
 from favano.flower.private import administration, claimed_run
+from favano.flower.rounds import AsyncResult
 from favano.flower.serve import Serving, judge_of, strategy_of, write_scored, write_terms
 from favano.flower.superlink import SuperLink, running
+from favano.records.federation import FEDERATION, federation_from_json
 from favano.records.folder import MODEL
 from favano.run.replay import replay_folder
 from favano.run.samples import initial_module, load_samples, named_model
@@ -313,6 +315,44 @@ def test_keys_of_simulations_are_refused(
     with pytest.raises(BadInput) as refused:
         strategy_of(spec_of(**{key: value}), serving, print)
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("flags", "influence", "code", "last"),
+    [
+        ([], None, 0, "done: fed\n"),
+        (["--influence", "inf"], None, 0, "done: fed\n"),
+        (
+            ["--influence", "3"],
+            3.0,
+            1,
+            "done: fed; --influence 3 was on, 0 client updates were shortened, and nothing of 12 "
+            "in a row was used; leave it out if you trust the nodes\n",
+        ),
+    ],
+    ids=["default", "inf", "bound"],
+)
+def test_a_bound_is_off_unless_asked_for_and_one_that_leaves_nothing_is_a_failure(
+    flags: list[str],
+    influence: float | None,
+    code: int,
+    last: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The end of a server by its command; the folder says that it was on."""
+
+    def served(spec: Spec, serving: Serving, *_: object) -> AsyncResult:
+        write_terms(spec, serving)
+        return AsyncResult(influence=serving.influence, most_unused=12)
+
+    monkeypatch.setattr("favano.flower.serve.serve", served)
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, ["serve", "--tick", "2", "--out", "fed", *flags])
+    assert told.exit_code == code
+    assert told.stderr.endswith(f"favano: {last}")
+    record = federation_from_json((tmp_path / "fed" / FEDERATION).read_text())
+    assert record.influence == influence
 
 
 def test_other_machines_need_keys(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ PROGRAM = next((path for name in NAMES if (path := shutil.which(name))), None)
 
 def status() -> dict[str, object]:
     """That of a federation in virtual time."""
-    grid, strategy = grid_of(), strategy_of(live=True)
+    grid, strategy = grid_of(), strategy_of(live=True, influence=3.0)
     grid.nodes[102].online = [(0.0, 70.0)]
     strategy.metrics = {"accuracy": 0.625}
     lived(strategy, grid, rounds=14)
@@ -49,6 +49,7 @@ def test_the_board_shows_the_federation(shown: dict[str, object]) -> None:
     assert shown["method"] == "FAVANO"
     assert shown["places"] == len(PACES)
     assert shown["rounds"] == 14
+    assert shown["influence"] == 3.0
     clients = shown["clients"]
     assert isinstance(clients, list)
     assert [client["now"].partition(",")[0] for client in clients] == ["trains", "trains", "away"]
@@ -122,6 +123,7 @@ def test_a_browser_shows_it(address: str) -> None:
         expect(page.get_by_role("heading")).to_have_text("FAVANO", timeout=600_000)
         assert page.locator("tbody tr").count() == 3
         assert "0.625" in page.locator("dl").inner_text()
+        assert "3 × median" in page.locator("dl").inner_text()
         assert page.locator("tbody tr").nth(2).locator("td").nth(1).inner_text() == "away"
         wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
         page.set_viewport_size({"width": 390, "height": 800})

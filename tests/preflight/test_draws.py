@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -13,12 +15,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+import favano
 from favano.data import BatchStream
 from favano.errors import BadInput
 from favano.preflight.task import check_fit
 from favano.training import FlatModel, Loss, Task
 
 OWN = torch.Generator()
+ASKED, DRAWN = SimpleQueue[bool](), SimpleQueue[None]()
 
 
 class Around(nn.Module):
@@ -52,6 +56,37 @@ def encoder(dropout: float) -> nn.Module:
 
 def masked(module: nn.Module, values: Tensor) -> Tensor:
     return values * torch.empty_like(values).bernoulli_(0.5)
+
+
+@torch.library.custom_op(
+    "favano_tests::drawn_beside", mutates_args=(), schema="(Tensor x) -> Tensor"
+)
+def drawn_beside(values: Tensor) -> Tensor:
+    """An operation that lasts until the other thread has drawn."""
+    ASKED.put(True)
+    DRAWN.get(timeout=600)
+    return values.clone()
+
+
+drawn_beside.register_autograd(lambda _, gradient: gradient)
+
+
+@pytest.fixture
+def other_thread() -> Iterator[None]:
+    """A thread that draws by every generator that threads share, whenever it is asked to."""
+
+    def draw() -> None:
+        while ASKED.get():
+            random.random()
+            np.random.rand()  # noqa: NPY002
+            torch.rand(1)
+            DRAWN.put(None)
+
+    thread = Thread(target=draw)
+    thread.start()
+    yield
+    ASKED.put(False)
+    thread.join()
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
@@ -165,3 +200,51 @@ def test_a_generator_that_nobody_knows_of_shows_in_the_outputs() -> None:
     task = Task(features, labels, BatchStream([np.arange(8)], 4, 0))
     with pytest.raises(BadInput, match="gives different outputs for the same weights and inputs"):
         check_fit(model, task, 6)
+
+
+@pytest.mark.usefixtures("other_thread")
+@pytest.mark.parametrize(
+    "last", [lambda: nn.Linear(6, 3), lambda: Sequence(encoder(0.0))], ids=["linear", "attention"]
+)
+def test_nobody_is_refused_for_what_another_thread_draws(last: Callable[[], nn.Module]) -> None:
+    """As Flower's heartbeats do: in the trial, and in every job of a whole simulation."""
+    network = nn.Sequential(Around(lambda m, v: drawn_beside(v)), last())
+    x, y = torch.randn(40, 6), torch.arange(40) % 3
+    problem = favano.Problem(network, train=(x, y), test=(x, y), split="iid", batch_size=8)
+    result = favano.simulate(
+        "fedavg",
+        problem,
+        favano.Fleet(clients=2),
+        selected=2,
+        local_steps=3,
+        horizon=60.0,
+        engine="loop",
+    )
+    assert result.history["local_steps"][-1] > 0
+
+
+@pytest.mark.usefixtures("other_thread")
+@pytest.mark.parametrize(
+    ("noise", "rule"),
+    [
+        (lambda: torch.rand(6), "model=.* draws random numbers in evaluation mode by aten.rand"),
+        (random.random, "model=.* gives different outputs for the same weights and inputs"),
+        (np.random.rand, "model=.* gives different outputs for the same weights and inputs"),
+    ],
+    ids=["PyTorch", "Python", "NumPy"],
+)
+def test_a_network_that_draws_is_refused_beside_another_thread(
+    noise: Callable[[], Tensor | float], rule: str
+) -> None:
+    model = FlatModel(Around(lambda m, v: drawn_beside(v) + noise()), device="cpu")
+    with pytest.raises(BadInput, match=rule):
+        check_fit(model, task(), classes=3)
+
+
+@pytest.mark.usefixtures("other_thread")
+def test_a_loss_that_draws_is_refused_beside_another_thread() -> None:
+    def noisy(output: Tensor, labels: Tensor) -> Tensor:
+        return functional.cross_entropy(output, labels) * random.random()
+
+    with pytest.raises(BadInput, match="loss=noisy: gives different values for the same outputs"):
+        check_fit(FlatModel(nn.Linear(6, 3), device="cpu"), task(noisy), classes=3)

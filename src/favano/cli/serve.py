@@ -41,8 +41,10 @@ Patience = Annotated[
 ]
 StepSeconds = Annotated[float, typer.Option(metavar="S", help="a first guess of a step's duration")]
 Influence = Annotated[
-    float,
-    typer.Option(metavar="F", help="no client moves the model F times the median; inf: any may"),
+    float | None,
+    typer.Option(
+        metavar="F", help="for nodes that may lie: none moves the model F times the median"
+    ),
 ]
 Norm = Annotated[
     float | None, typer.Option(metavar="X", help="longest contribution that is accepted")
@@ -72,7 +74,7 @@ def serve_command(
     resume: Resume = False,
     patience: Patience = 600.0,
     step_seconds: StepSeconds = 1.0,
-    influence: Influence = 3.0,
+    influence: Influence = None,
     norm: Norm = None,
     norm_quantile: NormQuantile = None,
 ) -> None:
@@ -113,11 +115,11 @@ def serve_command(
         if signal.getsignal(ended) is not signal.SIG_IGN:  # as nohup says
             signal.signal(ended, end)
     try:
-        serve(spec, serving, link, _tell)
+        result = serve(spec, serving, link, _tell)
     except KeyboardInterrupt:
         words = f"stopped; go on with: favano serve --resume --out {out} ..."
         leave(words, 128 + (told or [signal.SIGINT])[0])
-    say(f"done: {out}")
+    leave("; ".join(filter(None, [f"done: {out}", result.bound])), int(result.used_nothing))
 
 
 def _tell(sentence: str) -> None:

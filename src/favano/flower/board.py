@@ -22,9 +22,11 @@ class Board:
         self,
         method: str,
         rounds: int,
+        influence: float | None,  # bound of each client's
         metrics: Callable[[], Mapping[str, float]],  # of the last evaluation
     ) -> None:
         self._method, self._rounds, self._metrics = method, rounds, metrics
+        self._influence = influence
         self._next = 0.0
         self.latest: dict[str, object] = {}
 
@@ -66,6 +68,7 @@ class Board:
             "last_wait": 0.0 if last is None else last.wait,
             "bytes_up": 0 if last is None else last.bytes_up,
             "bytes_down": 0 if last is None else last.bytes_down,
+            "influence": self._influence,
             "metrics": dict(self._metrics()),
             "clients": clients,
         }

@@ -29,8 +29,9 @@ from favano.errors import require
 from favano.policies import Buffered, Policy
 from favano.types import Floats, Ints
 
-FACTOR = 3.0
+UNUSED = 10  # client updates in a row that were used in no part: nothing is learnt
 _KEPT = 16  # changes of each client that count
+_LONGEST = 1e300  # change that is counted: sums of them are finite
 
 
 class Influence:
@@ -42,12 +43,14 @@ class Influence:
         factor: F; None: changes may be of any length.
     """
 
-    def __init__(self, policy: Policy, clients: int, factor: float | None = FACTOR) -> None:
+    def __init__(self, policy: Policy, clients: int, factor: float | None) -> None:
         rule = "need at least 1, times the median of the other clients"
         require(factor is None or factor >= 1, "influence", factor, rule)
         at_own_speed = isinstance(policy, Buffered) and policy.hand_out in ("arrival", "flush")
         self._parameters, self._buffers = (_Bound(factor, at_own_speed) for _ in range(2))
         self._moved: Floats = np.zeros(clients)
+        self.unused = 0  # client updates in a row, up to now, of which the bound left nothing
+        self.most_unused = 0  # so many in a row at most
 
     def scales(
         self,
@@ -67,14 +70,16 @@ class Influence:
             joined: all clients that there are.
         """
         per_rate = lengths.parameters / np.where(rates > 0, rates, inf)
-        return PerUpdate(
-            self._parameters.scales(update, clients, per_rate, joined),
-            self._buffers.scales(update, clients, lengths.buffers, joined),
-        )
+        scales = self._parameters.scales(update, clients, per_rate, joined)
+        for scale in scales[lengths.parameters != 0]:
+            self.unused = 0 if scale else self.unused + 1
+            self.most_unused = max(self.unused, self.most_unused)
+        buffers = self._buffers.scales(update, clients, lengths.buffers, joined)
+        return PerUpdate(scales, buffers)
 
     def count(self, clients: Ints, lengths: Floats) -> None:
         """These clients have moved the model so far."""
-        np.add.at(self._moved, clients, lengths)
+        np.add.at(self._moved, clients, np.minimum(lengths, _LONGEST))
 
     @property
     def shares(self) -> Floats:
@@ -85,7 +90,8 @@ class Influence:
     def document(self) -> dict[str, Any]:
         """As plain data."""
         bounds = [self._parameters.document(), self._buffers.document()]
-        return {"bounds": bounds, "moved": self._moved.tolist()}
+        unused = [self.unused, self.most_unused]
+        return {"bounds": bounds, "moved": self._moved.tolist(), "unused": unused}
 
     def restore(self, document: Mapping[str, Any]) -> None:
         """Take over what another one knew; older checkpoints have nothing."""
@@ -93,6 +99,7 @@ class Influence:
             self._parameters.restore(*document["bounds"][0])
             self._buffers.restore(*document["bounds"][1])
             self._moved = np.array(document["moved"])
+            self.unused, self.most_unused = document.get("unused", (0, 0))
 
 
 class _Change(NamedTuple):

@@ -9,6 +9,7 @@ from statistics import fmean
 from flwr.app import MetricRecord
 from flwr.serverapp.strategy import Result
 
+from favano.flower.influence import UNUSED
 from favano.flower.ledger import Ledger
 from favano.schedule.contact_trace import ContactTrace
 
@@ -80,6 +81,31 @@ class AsyncResult(Result):
     nodes: Sequence[NodeRecord] = ()
     refusals: int = 0
     trace: ContactTrace | None = None
+    influence: float | None = None  # bound of each client's; None: there was none
+    most_unused: int = 0  # client updates in a row of which the bound left nothing, at most
+
+    def __repr__(self) -> str:
+        """Flower's, and what the bound did."""
+        return "\n".join(filter(None, [Result.__repr__(self), self.bound]))
+
+    @property
+    def bound(self) -> str:
+        """What the bound on the influence of clients did, in words; empty: there was none."""
+        if self.influence is None:
+            return ""
+        shortened = sum(node.clipped for node in self.nodes)
+        words = f"--influence {self.influence:g} was on, {shortened} client updates were shortened"
+        if self.used_nothing:
+            words += (
+                f", and nothing of {self.most_unused} in a row was used; "
+                "leave it out if you trust the nodes"
+            )
+        return words
+
+    @property
+    def used_nothing(self) -> bool:
+        """Whether the bound left nothing of ten client updates in a row."""
+        return self.influence is not None and self.most_unused >= UNUSED
 
     @property
     def longest_wait(self) -> float:

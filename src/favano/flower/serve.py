@@ -16,7 +16,6 @@ from safetensors.torch import save
 from torch import nn
 
 from favano.data import Traits
-from favano.flower.influence import FACTOR
 from favano.flower.local_training import LocalTraining
 from favano.flower.partitioning import Partitioning
 from favano.flower.payload import codec_text
@@ -74,7 +73,7 @@ class Serving:
     status_host: str = "127.0.0.1"
     status_port: int = 0
     data_dir: Path | None = None
-    influence: float | None = FACTOR
+    influence: float | None = None
     norm: float | None = None
     norm_quantile: float | None = None
 
@@ -187,7 +186,9 @@ def _loaded(flat: FlatModel, arrays: ArrayRecord) -> Vector:
 
 def write_terms(spec: Spec, serving: Serving) -> None:
     """Write what a replay needs to know, besides the trace and the models."""
-    record = FederationRecord(serving.rounds, serving.tick, serving.grace, serving.step_seconds)
+    record = FederationRecord(
+        serving.rounds, serving.tick, serving.grace, serving.step_seconds, serving.influence
+    )
     texts = {
         SPEC: tomli_w.dumps(spec_tables(stored_keys(spec))),
         FEDERATION: federation_to_json(record),

@@ -28,7 +28,7 @@ from favano.flower.checkpoint_queue import CheckpointQueue, Trouble
 from favano.flower.clock import Clock
 from favano.flower.evaluations import Evaluations
 from favano.flower.gatekeeper import Gatekeeper
-from favano.flower.influence import Influence
+from favano.flower.influence import UNUSED, Influence
 from favano.flower.ledger import (
     Clipped,
     Dropped,
@@ -444,9 +444,15 @@ class Server:
         timeline, lengths = self.ledger.timeline, self._aggregator.lengths(received)
         jobs = received.jobs.tolist()
         clients, rates = timeline.known.client[jobs], timeline.noted("rate")[jobs]
-        scales = self._tools.influence.scales(
-            self.version + 1, clients, lengths, rates, self.ledger.node_of
-        )
+        influence = self._tools.influence
+        before = influence.unused
+        scales = influence.scales(self.version + 1, clients, lengths, rates, self.ledger.node_of)
+        if before < UNUSED <= influence.unused:
+            self._tools.say(
+                f"nothing of the last {influence.unused} client updates was used, by --influence: "
+                "while no other client makes steps, there is nobody to compare them with; leave it "
+                "out if you trust the nodes"
+            )
         pairs = zip(*(scale.tolist() for scale in scales), strict=True)
         for job, client, scale in zip(jobs, clients.tolist(), pairs, strict=True):
             if min(scale) < 1:

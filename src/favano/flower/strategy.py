@@ -24,7 +24,7 @@ from favano.flower.clock import Clock, WallClock
 from favano.flower.evaluations import Evaluate, Evaluations
 from favano.flower.flat_arrays import FlatArrays, flat_arrays
 from favano.flower.gatekeeper import Gatekeeper
-from favano.flower.influence import FACTOR, Influence
+from favano.flower.influence import Influence
 from favano.flower.journal import Journal
 from favano.flower.ledger import Ledger, estimates_for
 from favano.flower.local_training import LocalTraining, check_training, to_json
@@ -116,8 +116,9 @@ class AsyncStrategy:
         codec: how models are packed, both ways: qsgd:BITS, min-max:BITS or
             lattice:BITS:SCALE[:dither]; none: they are not.
         buffers: BatchNorm statistics: average, or local, each client its own.
-        influence: no client moves the model further than so many times the median of the others;
-            what is longer is shortened; None: as far as it says.
+        influence: no client moves the model further than so many times the median of the others,
+            for nodes that may lie; what is longer is shortened, and nothing is used of a client
+            before another has made steps; None: as far as it says.
         norm: bound of a client's contribution, after its weight; what is longer is refused.
         fastest_step: seconds that a step takes at least; claims of faster clients are refused.
         deal: how data are dealt; client updates of shares that were dealt otherwise are refused.
@@ -146,7 +147,7 @@ class AsyncStrategy:
     server: Sequence[ATransform] = ()
     codec: str = "none"
     buffers: Buffers = "average"
-    influence: float | None = FACTOR
+    influence: float | None = None
     norm: NormGate | None = None
     fastest_step: float = 0.0
     deal: Partitioning | None = None
@@ -284,7 +285,7 @@ class AsyncStrategy:
         run = saved.standing.run if saved else secrets.token_hex(8)
         clock = clock or WallClock(saved.standing.now if saved else 0.0)
         if self.live:
-            self._board = Board(self.bound.title, num_rounds, lambda: self.metrics)
+            self._board = Board(self.bound.title, num_rounds, self.influence, lambda: self.metrics)
         evaluations = Evaluations(
             evaluate_fn, self.evaluate_every, num_rounds, flat, workers.evaluating
         )
@@ -298,6 +299,13 @@ class AsyncStrategy:
             say=self._say,
             now=clock.now,
         )
+        if self.influence is not None:
+            self._say(
+                f"no client moves the model further than {self.influence:g} times the median of "
+                "the others (--influence): nothing is used of a client before another has made "
+                "steps"
+            )
+        influence = Influence(self.bound.run_policy, self.clients, self.influence)
         identity = self._identity(flat)
         terms = ServerConfig(
             run,
@@ -315,7 +323,7 @@ class AsyncStrategy:
             link,
             Gatekeeper(run, link, flat, fastest=self.fastest_step, deal=self.deal),
             self.norm or NormGate(),
-            Influence(self.bound.run_policy, self.clients, self.influence),
+            influence,
             workers.finding,
             workers.sending,
             files,
@@ -345,6 +353,8 @@ class AsyncStrategy:
             nodes=node_records(ledger),
             refusals=sum(sum(of.values()) for of in ledger.refused.values()),
             trace=ledger.trace,
+            influence=self.influence,
+            most_unused=influence.most_unused,
         )
 
     def _say(self, sentence: str) -> None:

@@ -27,7 +27,17 @@ from favano.training.job_watch import (
     depends_on_values,
 )
 from favano.training.objective import OF_LOSS
-from favano.training.python_state import Generator, first_change, global_generators, python_state
+from favano.training.python_state import (
+    Generator,
+    drawn_since,
+    first_change,
+    global_generators,
+    python_state,
+)
+
+# Arguments by which attention and recurrent layers do not draw, though they have the tag of those
+# that do.
+_SWITCHES = ("dropout_p", "dropout", "train", "training")
 
 
 def find_draws(
@@ -36,8 +46,8 @@ def find_draws(
     """Find out whether the model has dropout; refuse what makes runs depend on the order of jobs.
 
     The trial is a forward pass of a batch in evaluation mode, a forward and a backward pass in
-    training mode, and a second forward pass, which must give the same outputs. Afterwards the model
-    and all generators are as before.
+    training mode, and a second forward pass, which must give the same outputs and loss. Afterwards
+    the model and all generators are as before. Other threads may draw meanwhile.
     """
     few = len(batch[1]) < 2  # BatchNorm needs two
     features, labels = (torch.cat([part, part]) if few else part for part in batch)
@@ -48,10 +58,10 @@ def find_draws(
     constants = _constants(model)
     versions = model.constant_versions()
     with model.unchanged() as start, torch.random.fork_rng(devices=generators):
-        with torch.no_grad(), _Watch(module.eval(), device):
+        with torch.no_grad(), _Watch(module.eval()):
             model.outputs(own := features.clone())
             changed = own._version > 0
-        with torch.enable_grad(), _Watch(module.train(), device) as watch, Readings() as readings:
+        with torch.enable_grad(), _Watch(module.train()) as watch, Readings() as readings:
             with KeyedDropout(draws.key) as dropout:
                 output = model.outputs(own := features.clone())
                 value = loss(output, theirs := labels.clone())
@@ -68,16 +78,20 @@ def find_draws(
         model.load(start)
         with torch.enable_grad(), KeyedDropout(draws.key):
             again = model.outputs(features.clone())
-            second = _leaves(loss(again, labels.clone()))
+            value_again = loss(again, labels.clone())
+            second = _leaves(value_again)
         _need_own_leaves(
             model, loss, [leaf for leaf in leaves if any(leaf is two for two in second)]
         )
         _need_same("model", module, states[0])
-        _need_equal(module, output, again)
+        rule = f"gives different outputs for the same weights and inputs, {INSTEAD}"
+        require(_equal(output, again), "model", type(module).__name__, rule)
         _need_same("loss", loss, states[1])
         changed_buffer = first_change(constants, _constants(model))
         rule = f"changes its buffer {changed_buffer}, {DEPENDS}; keep state in the network's"
         require(changed_buffer is None, "loss", type(model.objective.loss).__name__, rule)
+        rule = f"gives different values for the same outputs and targets, {INSTEAD}"
+        require(_equal(value, value_again), "loss", _name(loss), rule)
     model.gradient.zero_()
     model.use_varies, model.hooks_inside = watch.reads or readings.reads_values, readings.hooks
     if not model.use_varies:
@@ -126,13 +140,12 @@ def _need_own_leaves(model: FlatModel, loss: object, lasting: Sequence[Tensor]) 
     They would train nothing. Those that are made in a step, as for a gradient penalty, may be.
     """
     own = {id(parameter) for parameter in model.tied()[0].values()}
-    name = getattr(loss, "__name__", type(loss).__name__)
     for leaf in lasting:
         rule = (
             f"has a gradient for a tensor of shape {tuple(leaf.shape)} that is not part of the "
             "network, nor of a loss that is an nn.Module, and would not be trained"
         )
-        require(id(leaf) in own, "loss", name, rule)
+        require(id(leaf) in own, "loss", _name(loss), rule)
 
 
 def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:
@@ -144,23 +157,27 @@ def _need_same(key: str, owner: object, before: Mapping[str, object]) -> None:
     rule = f"changes {name} from call to call, {DEPENDS}; keep state in buffers alone"
     if isinstance(now[name], Generator):
         rule = f"draws random numbers in training by {name}, {INSTEAD}"
-    raise BadInput(key, getattr(owner, "__name__", type(owner).__name__), rule)
+    raise BadInput(key, _name(owner), rule)
 
 
-def _need_equal(module: nn.Module, output: object, again: object) -> None:
-    """Refuse a network with an unknown generator: its second pass has other outputs."""
-    if isinstance(output, Tensor) and isinstance(again, Tensor):
-        equal = torch.allclose(output, again, rtol=1e-3, atol=1e-6, equal_nan=True)
-        rule = f"gives different outputs for the same weights and inputs, {INSTEAD}"
-        require(equal, "model", type(module).__name__, rule)
+def _name(owner: object) -> str:
+    """Of a function, or of the class of anything else."""
+    return str(getattr(owner, "__name__", type(owner).__name__))
+
+
+def _equal(value: object, again: object) -> bool:
+    """Whether a second pass gives the same; if not, there is a generator that nobody knows of."""
+    if isinstance(value, Tensor) and isinstance(again, Tensor):
+        return torch.allclose(value, again, rtol=1e-3, atol=1e-6, equal_nan=True)
+    return True
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses a network as soon as one of its operations draws from a generator."""
 
-    def __init__(self, module: nn.Module, device: torch.device) -> None:
+    def __init__(self, module: nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._module, self._device = module, device
+        self._module = module
         self.reads = False  # whether shapes or numbers in Python depend on values
         self._others = global_generators()
 
@@ -178,25 +195,26 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         given = kwargs or {}
         self.reads |= depends_on_values(func, args)
-        before = self._state()
-        output = func(*args, **given)
         own = any(isinstance(value, torch.Generator) for value in (*args, *given.values()))
-        drawn = own or not torch.equal(before, self._state())
-        self._need(not drawn, str(func))
-        return output
+        self._need(not own and not _draws(func, args, given), str(func))
+        return func(*args, **given)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         """Check the generators of Python and NumPy, too."""
         super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]
         if kind is None:
-            self._need(self._others == global_generators(), "the generator of Python or NumPy")
-
-    def _state(self) -> Tensor:
-        if self._device.type == "cuda":
-            return torch.cuda.get_rng_state(self._device)
-        return torch.get_rng_state()
+            self._need(not drawn_since(self._others), "the generator of Python or NumPy")
 
     def _need(self, good: bool, by: str) -> None:
         when = "in training" if self._module.training else "in evaluation mode"
         rule = f"draws random numbers {when} by {by}, {INSTEAD}"
         require(good, "model", type(self._module).__name__, rule)
+
+
+def _draws(func: Any, args: Sequence[Any], given: Mapping[str, Any]) -> bool:
+    """Whether an operation draws, by what it says of itself."""
+    if torch.Tag.nondeterministic_seeded not in getattr(func, "tags", ()):
+        return False
+    values = {argument.name: argument.default_value for argument in func._schema.arguments}
+    values |= {**dict(zip(values, args, strict=False)), **given}
+    return False not in (values.get(name) for name in _SWITCHES)  # a share of 0.0 is False, too

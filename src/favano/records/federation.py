@@ -21,6 +21,7 @@ class FederationRecord:
     tick: float | None  # seconds
     grace: float
     step_seconds: float  # before any was measured
+    influence: float | None = None  # bound of each client's; releases before 0.3.1 do not say it
 
 
 def federation_to_json(record: FederationRecord) -> str:

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from favano.errors import BadInput, require
 from favano.training.flat import FlatModel
-from favano.training.python_state import global_generators
+from favano.training.python_state import drawn_since, global_generators
 
 DEPENDS = "which would make a run depend on the number of processes"
 INSTEAD = (
@@ -46,17 +46,17 @@ def check_constants(model: FlatModel, before: Mapping[str, int]) -> None:
 def watched(model: FlatModel) -> Iterator[None]:
     """A job: refuse a network or a loss that draws in it, or that moves what is trained.
 
-    To look at all generators takes as long as a small step, so not all jobs are watched.
+    To look at all generators takes as long as a small step, so not all jobs are watched; beside
+    other threads none is, and the trial step alone says whether a network draws.
     """
     number, model.jobs = model.jobs, model.jobs + 1
     versions = model.constant_versions()
-    before = global_generators() if number < _EACH or number % _EACH == 0 else None
+    before = global_generators() if number < _EACH or number % _EACH == 0 else ()
     yield
     check_ties(model)
     check_constants(model, versions)
-    drawn = before is not None and before != global_generators()
     rule = f"draws random numbers in training by a generator of all, {INSTEAD}"
-    require(not drawn, "model", type(model.module).__name__, rule)
+    require(not drawn_since(before), "model", type(model.module).__name__, rule)
 
 
 def depends_on_values(func: Any, args: Sequence[Any]) -> bool:

@@ -7,6 +7,7 @@ the flat model, as a counter or a generator of random numbers, would make a run 
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -42,10 +43,21 @@ def first_change(before: Mapping[str, object], now: Mapping[str, object]) -> str
 
 
 def global_generators() -> tuple[object, ...]:
-    """The states of the generators that PyTorch, Python and NumPy share with everybody."""
+    """The states of the generators that PyTorch, Python and NumPy share with everybody.
+
+    Nothing beside other threads: any of them may draw, as the heartbeats of a federation do.
+    """
+    if threading.active_count() > 1:
+        return ()
     state = np.random.get_state(legacy=True)  # noqa: NPY002 (to see whether a network uses it)
     numbers = (part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), *numbers
+
+
+def drawn_since(before: tuple[object, ...]) -> bool:
+    """Whether the global generators have moved since, and nobody else can have moved them."""
+    now = global_generators()
+    return bool(before and now) and before != now
 
 
 def _of(owner: object, name: str, seen: set[int], depth: int) -> Iterator[tuple[str, object]]:
