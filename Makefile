@@ -6,7 +6,6 @@ STAMP  := $(VENV)/installed
 
 .PHONY: setup browser demo test test-all explore check format docs package site wheel-0.3.1
 
-
 # Modules are compiled when they are first imported: most never are, and compiling takes minutes.
 # What is compiled is kept, since tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
