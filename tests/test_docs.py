@@ -25,8 +25,9 @@ KEYS = {ALGORITHM, READING, *part_options(), *our_options()}
 
 
 def prose(page: Path) -> str:
-    """A page without the tables that are made from results."""
+    """A page without the tables that are made from results, and outputs that are compared."""
     text = page.read_text(encoding="utf-8")
+    text = re.sub(r"```text title=\"Output.*?```", "", text, flags=re.DOTALL)
     return re.sub(r"<!-- ([\w-]+): made by .*?<!-- end of \1 -->", "", text, flags=re.DOTALL)
 
 

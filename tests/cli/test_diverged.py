@@ -28,8 +28,8 @@ def test_a_diverged_run_says_so(favano: Program, tmp_path: Path) -> None:
     code, out, err = favano("run", *SHORT, *WILD, "--out", "r", "--json")
     assert code == 1
     assert err == (
-        "favano: favano, seed 0: diverged: the loss is not finite; lower the learning rate; "
-        "results are in r\n"
+        "favano: favano diverged: the loss is not finite; lower the learning rate; results are in r"
+        "\n"
     )
     document = strictly(out)
     assert document["status"] == "diverged"
@@ -48,7 +48,7 @@ def test_a_diverged_run_says_so(favano: Program, tmp_path: Path) -> None:
     assert favano("report", "r", "--out", "page.html")[0] == 0
     page = (tmp_path / "page.html").read_text()
     assert '<span class="badge badge-diverged">diverged</span>' in page
-    assert "FAVANO diverged: it ended without a finite loss in seed 0." in page
+    assert "FAVANO diverged: the loss is not finite; lower the learning rate." in page
 
 
 def test_a_comparison_of_which_one_diverged(favano: Program, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_comparison_of_which_one_diverged(favano: Program, tmp_path: Path) -> 
     code, out, err = favano("compare", *SHORT, *flags, "--json")
     assert code == 1
     assert err == (
-        "favano: favano, seeds 0, 1: diverged: the loss is not finite; lower the learning rate; "
+        "favano: favano diverged in 2 of 2 seeds: the loss is not finite; lower the learning rate; "
         "results are in c/favano\n"
     )
     document = strictly(out)
@@ -88,6 +88,6 @@ def test_a_run_that_nan_ended_says_where_on_its_page(favano: Program, tmp_path: 
     assert re.search(rf"fedprox, seed 0, {cause} and was refused; lower", err)
     assert favano("report", "r", "--out", "page.html")[0] == 0
     page = (tmp_path / "page.html").read_text()
-    assert re.search(rf"FedProx, seed 0, diverged: {cause}\.", page)
+    assert re.search(rf"FedProx diverged: {cause}\.", page)
     assert "not finite" not in page
     assert "carry" not in page

@@ -123,6 +123,14 @@ def run_page(text: str, folder: Path) -> None:
     run_blocks(blocks_of(text), folder)
 
 
+def test_numbers_of_an_output_may_differ_a_little_where_the_page_says_so(folder: Path) -> None:
+    about = PAGE.replace("Output", "Output, about").replace("\n3\n", "\n12\n")
+    run_page(about, folder)
+    for wrong in ("14", "3 %"):
+        with pytest.raises(BlockFailed, match="but this is printed:\n3"):
+            run_page(about.replace("\n12\n", f"\n{wrong}\n"), folder)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

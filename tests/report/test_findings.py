@@ -154,11 +154,3 @@ def test_the_cost_is_beside_the_difference(tmp_path: Path, write: Writer) -> Non
         (folder / "summary.json").write_text(json.dumps(summary))
     words = sentence(collect([tmp_path]))
     assert ", with 7 times the local steps and 16 times the bits (2 seeds" in words
-
-
-def test_a_model_that_is_still_the_initial_one_is_said(tmp_path: Path, write: Writer) -> None:
-    write(tmp_path / "favano", {"algorithm": "favano"}, [[0.1, 0.2, 0.5]], "complete")
-    write(tmp_path / "fedbuff", {"algorithm": "fedbuff"}, [[0.1]], "complete")
-    words = sentence(collect([tmp_path]))
-    assert words.endswith(" No server step was made in this time by FedBuff.")
-    assert "40.0 points above FedBuff" in words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -22,9 +22,8 @@ from favano.options import Option, Options, options_of, place_of
 from favano.planning.comparison import keys_for, keys_with_readings, read_keys
 from favano.planning.planned import OPEN_KEYS
 from favano.policies import Policy
-from favano.policies.registry import NAME, policy_class
+from favano.policies.registry import NAME, all_policies, policy_class
 from favano.policies.selection_names import KEY as SELECTION
-from favano.quantisation.recipe import Recipe
 from favano.run.data import with_clients, with_holdout
 from favano.specification.config import SERVER, read_config
 from favano.specification.config import Config as ConfigFile
@@ -71,22 +70,6 @@ _TITLES: Mapping[str, str] = {
     "training": "Local training",
     "run": "Run",
 }
-_DETAILS: Mapping[str, Collection[str]] = {  # keys that are shown where this word is given
-    "luq": Recipe.__dataclass_fields__,
-    "--server-optimiser": (
-        "server_optimiser_rate", "server_momentum", "server_beta2", "server_epsilon",
-    ),
-    "--optimiser": (
-        "momentum", "nesterov", "beta2", "epsilon", "weight_decay", "clip", "optimiser_state",
-    ),
-    "--rate-schedule": ("rate_over", "rate_length", "warm_up"),
-    "--holdout": ("keep",),
-    "--codec": ("codec_bits", "codec_scale", "codec_dither"),
-    "--fleet": (
-        "flops_per_second", "flops_per_score", "availability", "when_away", "link", "server_link",
-        "timeout", "faults", "joules_per_step", "watts", "joules_per_byte", "group",
-    ),
-}  # fmt: skip
 _NAMES: Mapping[str, str] = {
     ALGORITHM: "the method: a name, or file.py:Name [default: favano]",
     LABEL: "name of the method in tables and on pages",
@@ -105,9 +88,8 @@ class SpecCommand(TyperCommand):
     """A command with the flags of a specification.
 
     Its help has what most runs set, and the options of methods that the command line names. With
-    --help-all it is grouped by part and shows all that matters to these methods: their options, the
-    keys of the clock they read, and the keys that go with a choice, such as an optimiser or a
-    codec, where it is made.
+    --help-all it is grouped by part and shows every flag that the command takes; if methods are
+    named, without the options of others and the keys of the clock that they do not read.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -124,10 +106,11 @@ class SpecCommand(TyperCommand):
         }
         shared = our_options().keys() | part_options().keys()
         own = {name: option for name, option in options.items() if name not in shared}
-        ctx.meta[_METHOD], ctx.meta[_POLICY] = kinds if asked or _ALL_FLAG in args else [], asking
+        whole = _ALL_FLAG in args
+        ctx.meta[_METHOD], ctx.meta[_POLICY] = kinds if asked else [], asking
         real = simulated_keys() if self.name == "serve" else set()
-        ctx.meta[_HIDDEN] = _unread_keys(kinds, asking, args) | real
-        ctx.meta[_ALL_FLAG] = _ALL_FLAG in args
+        ctx.meta[_HIDDEN] = real if whole and not asked else _unread_keys(kinds, asking) | real
+        ctx.meta[_ALL_FLAG] = whole
         args = ["--help" if word == _ALL_FLAG else word for word in args]
         return super().parse_args(ctx, _with_own(ctx, args, own))
 
@@ -189,6 +172,11 @@ class SpecCommand(TyperCommand):
                 *(record for record in records if record),
                 *(_record(option) for option in shown if option.name in READING_KEYS),
             ]
+            if not ctx.meta[_METHOD]:
+                groups["Options of methods"] = _records_with_owners(all_methods().values())
+            if not ctx.meta[_POLICY] and POLICY in (each.name for each in self.params):
+                own_flags = _records_with_owners(all_policies().values(), known | our_options())
+                groups["Options of policies"] = own_flags
         else:
             groups["Run"] = [_record(known[key]) for key in _ESSENTIAL if known[key] in shown]
         lines = [line for title, records in groups.items() for line in _section(title, records)]
@@ -196,15 +184,26 @@ class SpecCommand(TyperCommand):
         formatter.write(f"{text}\n")  # type: ignore[attr-defined]
 
 
-def _unread_keys(
-    kinds: Sequence[type[AnyMethod]], policies: Sequence[type[Policy]], args: Sequence[str]
-) -> set[str]:
+def _records_with_owners(
+    kinds: Iterable[type[AnyMethod] | type[Policy]], listed: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """The options of several methods or policies, each after the names of those that have it.
+
+    Without those that are listed elsewhere.
+    """
+    owners: dict[tuple[str, str], list[str]] = {}
+    for kind in kinds:
+        for name, option in options_of(kind).items():
+            if name not in listed:
+                owners.setdefault(_record(option), []).append(kind.name)
+    return [(flag, f"{', '.join(names)}: {text}") for (flag, text), names in owners.items()]
+
+
+def _unread_keys(kinds: Sequence[type[AnyMethod]], policies: Sequence[type[Policy]]) -> set[str]:
     """Keys that do not matter to these methods under these policies, or their own."""
     asking: list[Policy | None] = [policy() for policy in policies] or [None]
     read = {key for kind in kinds for policy in asking for key in read_keys(kind(), policy)}
-    words = " ".join(args)
-    unasked = {key for word, keys in _DETAILS.items() if word not in words for key in keys}
-    return ({*options_of(ServerClock), *OPEN_KEYS} - read) | unasked
+    return {*options_of(ServerClock), *OPEN_KEYS} - read
 
 
 def _section(title: str, records: Sequence[tuple[str, str]]) -> list[str]:
@@ -232,9 +231,7 @@ def _footer(*, whole: bool) -> list[str]:
     text = (
         "Defaults are in brackets; --no-NAME turns a flag off. Methods: "
         f"{', '.join(all_methods())}, or file.py:Name. --algorithm NAME --help-all shows the flags "
-        "of a method, `favano methods NAME` explains it. With --help-all, also --optimiser adam, "
-        "--rate-schedule cosine, --codec qsgd, --quantise luq or --fleet phones shows the flags "
-        "that go with it."
+        "of a method, `favano methods NAME` explains it."
     )
     return wrap(text, _width())
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
-from math import isfinite
 from pathlib import Path
 from shutil import rmtree
 from typing import Annotated
@@ -31,6 +30,7 @@ from favano.records import RunRecord, worst
 from favano.records.folder import CHECKPOINTS, MODEL, PAGE
 from favano.records.resumption import Resumption
 from favano.report.metric_words import amount
+from favano.report.remarks import remark_sentences
 from favano.results import (
     Result,
     check_comparison,
@@ -232,12 +232,11 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
 
 
 def end(folders: Sequence[Path]) -> None:
-    """Name the runs that diverged; if there are any, exit with an error."""
-    failures = [(folder, _diverged_runs(read_result(folder).runs)) for folder in folders]
-    for folder, sentence in failures:
-        if sentence:
-            say(f"{sentence}; results are in {folder}")
-    if any(sentence for _, sentence in failures):
+    """Name the results that diverged; if there are any, exit with an error."""
+    failed = [result for result in map(read_result, folders) if result.status == "diverged"]
+    for result in failed:
+        say(f"{result.name} {'; '.join(result.remarks)}; results are in {result.folder}")
+    if failed:
         raise typer.Exit(1)
 
 
@@ -258,7 +257,8 @@ def say_kept(folders: Sequence[Path]) -> None:
 
 def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, object]:
     """The JSON document of `run` and `compare`, from result folders."""
-    summaries = [read_result(folder).summary for folder in folders]
+    results = [read_result(folder) for folder in folders]
+    summaries = [result.summary for result in results]
     tables = [spec_keys(spec) for spec in specs]
     common = {
         key: value for key, value in tables[0].items() if all(t.get(key) == value for t in tables)
@@ -268,6 +268,7 @@ def json_document(specs: Sequence[Spec], folders: Sequence[Path]) -> dict[str, o
     return {
         "status": worst(summary.status for summary in summaries),
         "spec": common,
+        "remarks": remark_sentences(results),
         "runs": [run for summary in summaries for run in summary.runs],
     }
 
@@ -280,17 +281,4 @@ def _read_wrongly(runs: Sequence[RunRecord]) -> str | None:
     return (
         f"{runs[0].algorithm}: {wrapped} messages lay beyond the radius of the lattice and were "
         "decoded wrongly; a larger codec_scale or more codec_bits prevents this"
-    )
-
-
-def _diverged_runs(runs: Sequence[RunRecord]) -> str | None:
-    """A sentence about the seeds of one method that diverged, if there were any."""
-    those = [run for run in runs if run.status == "diverged"]
-    if not those:
-        return None
-    seeds = ", ".join(str(run.seed) for run in those)
-    what = "variance" if all(isfinite(run.loss) for run in those) else "loss"
-    return (
-        f"{runs[0].algorithm}, seed{'s' if len(those) > 1 else ''} {seeds}: diverged: "
-        f"the {what} is not finite; lower the learning rate"
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from favano.records import RunRecord
 from favano.records.chain import DigestCheck
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting
@@ -31,10 +29,6 @@ def _of_result(result: ReportedResult) -> Iterator[str]:
         yield f"{result.title} is partial: {_reached(result)}. Its numbers are those so far."
     if result.status == "stopped":
         yield f"{result.title} was stopped by its observer: {_reached(result)}."
-    for run in result.final_runs:
-        if run.cause:
-            yield f"{result.title}, seed {run.seed}, diverged: {run.cause}."
-    yield from _not_finite(result)
     if refused := sum(run.refused_updates for run in result.final_runs):
         what = counted(refused, "update")
         yield f"{result.title}: {what} with NaN or infinity refused during the run."
@@ -52,23 +46,6 @@ def digest_sentences(results: Sequence[ReportedResult]) -> list[str]:
     return [
         f"{signs[check.status]}: {listed(some)}: {check.words}." for check, some in titles.items()
     ]
-
-
-def _not_finite(result: ReportedResult) -> Iterator[str]:
-    """The seeds that ended without a finite loss; else variance; else leading metric."""
-    verb = "diverged: it ended" if result.status == "diverged" else "ended"
-    values: dict[str, Callable[[RunRecord], float]] = {
-        "loss": lambda run: run.loss,
-        "variance": lambda run: run.variance,
-        result.leading.name: lambda run: run.value(result.leading.name),
-    }
-    for what, value in values.items():
-        if seeds := [str(run.seed) for run in result.final_runs if not math.isfinite(value(run))]:
-            where = f"{'seed' if len(seeds) == 1 else 'seeds'} {listed(seeds)}"
-            yield f"{result.title} {verb} without a finite {what} in {where}."
-            return
-    if result.status == "diverged":
-        yield f"{result.title} diverged after the horizon."
 
 
 def _of_setting(setting: ReportSetting, titles: Collection[str]) -> Iterator[str]:

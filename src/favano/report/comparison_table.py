@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.metric_words import interval_words
+from favano.report.remarks import remark_sentences
 from favano.report.reported_result import ReportedResult
 from favano.report.table import CONFIDENCE, over, paired, reference
 from favano.report.targets import (
@@ -37,8 +38,11 @@ class ComparisonTable(dict[str, list[object]]):
     Means are over seeds at the horizon, `_deviation` is over seeds, `difference` is against the
     first method, paired by seed, with `difference_low` and `difference_high`, a 95 % t interval
     (NaN below five seeds). `target` and what follows say what it took to reach this value of the
-    leading metric; NaN where no seed did. `table.frame()` needs pandas.
+    leading metric; NaN where no seed did. `table.frame()` needs pandas. `remarks` say which of the
+    results diverged or learnt nothing.
     """
+
+    remarks: Sequence[str] = ()
 
     @classmethod
     def of(cls, results: Sequence[ReportedResult], target: float | None = None) -> ComparisonTable:
@@ -46,7 +50,9 @@ class ComparisonTable(dict[str, list[object]]):
         against, aim = reference(results), target_of(results, target)
         rows = [_row(result, against, aim) for result in results]
         keys = dict.fromkeys(key for row in rows for key in row)
-        return cls({key: [row.get(key, math.nan) for row in rows] for key in keys})
+        table = cls({key: [row.get(key, math.nan) for row in rows] for key in keys})
+        table.remarks = remark_sentences(results)
+        return table
 
     def frame(self) -> DataFrame:
         """The columns as a pandas frame."""
@@ -55,17 +61,18 @@ class ComparisonTable(dict[str, list[object]]):
         return DataFrame(dict(self))
 
     def __str__(self) -> str:
-        """Columns of text with a method per line."""
+        """Columns of text with a method per line, and the remarks."""
         texts = [[key, *map(_text, column)] for key, column in self.items()]
         widths = [max(map(len, column)) for column in texts]
         lines = zip(*texts, strict=True)
         sides = [str.ljust, *[str.rjust] * (len(texts) - 1)]
-        return "\n".join(
+        rows = [
             "  ".join(
                 side(word, width) for side, word, width in zip(sides, line, widths, strict=True)
             )
             for line in lines
-        )
+        ]
+        return "\n".join([*rows, *self.remarks])
 
 
 def _row(
@@ -128,6 +135,7 @@ def latex_table(results: Sequence[ReportedResult], target: float | None = None) 
         "\\end{tabular}",
         "% mean $\\pm$ standard deviation over seeds; differences are paired by seed (number of "
         f"pairs), with a {100 * CONFIDENCE:.0f} \\% t interval from five seeds on",
+        *(f"% {_escaped(line)}" for line in remark_sentences(results)),
     ]
     return "\n".join(lines) + "\n"
 

@@ -86,7 +86,7 @@ def sentence(results: Sequence[ReportedResult]) -> str:
     cost is what the first of the two spent until the horizon, beside the other.
     """
     ranked = [result for result in results if _flaw(result) is None]
-    left_out = _untrained(ranked) + _left_out(results, bool(ranked))
+    left_out = _left_out(results, bool(ranked))
     if not ranked:
         return left_out
     if not comparable(ranked):
@@ -187,14 +187,6 @@ def _flaw(result: ReportedResult) -> str | None:
     name = result.leading.name
     finite = all(math.isfinite(run.value(name)) for run in result.final_runs)
     return None if finite else f"without a finite {name}"
-
-
-def _untrained(ranked: Sequence[ReportedResult]) -> str:
-    """Name the results whose models are still the initial ones: the time was too short for them."""
-    names = [
-        result.title for result in ranked if not any(run.server_steps for run in result.final_runs)
-    ]
-    return f" No server step was made in this time by {listed(names)}." if names else ""
 
 
 def _left_out(results: Sequence[ReportedResult], others: bool) -> str:

@@ -8,6 +8,7 @@ from favano.notebook import PlotLine, line_plot, paragraph, table
 from favano.report.cells import cells, columns
 from favano.report.curves import curve, measures
 from favano.report.palette import COLOURS, DASHES, looks
+from favano.report.remarks import remark_sentences
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import by_setting
 from favano.report.table import reference
@@ -32,7 +33,8 @@ def _table(results: Sequence[ReportedResult]) -> str:
         words = cells(result, against)
         name = result.title if result.status == "complete" else f"{result.title} ({result.status})"
         rows.append([name, *(words[key] for key in headings)])
-    return table(_CAPTION, ["method", *headings.values()], rows)
+    below = "".join(map(paragraph, remark_sentences(results)))
+    return table(_CAPTION, ["method", *headings.values()], rows) + below
 
 
 def _plot(results: Sequence[ReportedResult]) -> str:

@@ -23,6 +23,7 @@ from favano.report.findings import sentence, setting_sentence
 from favano.report.fragments import badge, swatch
 from favano.report.palette import Look, methods
 from favano.report.payload import payload, shows_seeds
+from favano.report.remarks import remark_sentences
 from favano.report.reported_result import ReportedResult
 from favano.report.settings import ReportSetting, by_setting
 from favano.report.shares import shares, staleness
@@ -80,8 +81,8 @@ def render(
         script_hash=_hash(script),
         findings="".join(_finding(setting) for setting in settings),
         compared=_unbroken(setting_sentence(everything)),
-        caveats=_caveats(settings, looks),
-        partial=_partial(everything),
+        caveats=(missing := _caveats(settings, looks)),
+        partial=_partial(everything, bool(missing)),
         overview=overview(settings, looks),
         final=final_tables(settings, looks, target),
         references=_options(references),
@@ -127,7 +128,9 @@ def _choices(shown: Mapping[str, Measure]) -> str:
 
 def _finding(setting: ReportSetting) -> str:
     place = f"<strong>{escape(setting.title)}.</strong> " if setting.title else ""
-    return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>'
+    said = _unbroken(" ".join(remark_sentences(setting.results)))
+    remarks = f'<p class="partial">{said}</p>' if said else ""
+    return f'<p class="finding">{place}{_unbroken(sentence(setting.results))}</p>{remarks}'
 
 
 def _caveats(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> str:
@@ -142,7 +145,7 @@ def _caveats(settings: Sequence[ReportSetting], looks: Mapping[str, Look]) -> st
     )
 
 
-def _partial(results: Sequence[ReportedResult]) -> str:
+def _partial(results: Sequence[ReportedResult], explained: bool) -> str:
     """One line at the top of a page whose results are not all complete."""
     stopped, diverged = (
         sum(result.status == status for result in results) for status in ("stopped", "diverged")
@@ -154,7 +157,8 @@ def _partial(results: Sequence[ReportedResult]) -> str:
     said += f"<strong>Diverged:</strong> {diverged} {of_all}. " if diverged else ""
     if not said:
         return ""
-    return f'<p class="partial">{said}<a href="#caveats">What is missing</a></p>'
+    link = '<a href="#caveats">What is missing</a>' if explained else ""
+    return f'<p class="partial">{said}{link}</p>'
 
 
 def _digests(results: Sequence[ReportedResult]) -> str:

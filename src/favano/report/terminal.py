@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from favano.records import LOSS
 from favano.report.cells import cells, columns
 from favano.report.findings import optimisers
+from favano.report.remarks import remark_sentences
 from favano.report.reported_result import ReportedResult
 from favano.report.table import reference
 from favano.report.targets import TARGET_COLUMNS, Target, target_cells
@@ -94,8 +95,9 @@ def _caption(results: Sequence[ReportedResult], spared: Sequence[str], *, paired
     scored = (
         f", on {tested.pop():,} {kind} samples" if len(tested) == 1 and None not in tested else ""
     )
-    below = f"\noptimiser: {trained}" if trained else ""
-    return _CAPTION + scored + _PAIRED * paired + left_out + below
+    below = [f"optimiser: {trained}"] if trained else []
+    first = _CAPTION + scored + _PAIRED * paired + left_out
+    return "\n".join([first, *below, *remark_sentences(results)])
 
 
 def _fitting(

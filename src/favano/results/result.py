@@ -54,6 +54,7 @@ from favano.report.comparison_table import ComparisonTable, latex_table
 from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
 from favano.report.notebook_view import results_html
+from favano.report.remarks import remarks
 from favano.report.reported_result import Status
 from favano.report.settings import disambiguated
 from favano.report.table import comparable
@@ -254,6 +255,11 @@ class Result:
         return tuple(runs[seed] for seed in sorted(runs))
 
     @property
+    def remarks(self) -> list[str]:
+        """What is wrong with its final models: that they diverged, or learnt nothing."""
+        return remarks(self)
+
+    @property
     def accuracy(self) -> list[float]:
         """Accuracy of each seed at the horizon."""
         return self.final(ACCURACY.name)
@@ -410,11 +416,11 @@ class Result:
         return Comparison([self]).report(page, title, target=target)
 
     def __repr__(self) -> str:
-        """One line, as notebooks show it."""
+        """One line, as notebooks show it, with the remarks."""
         runs = self.final_runs
         words = ", ".join(filter(None, [mean_of(self.final(), self.metrics), self.status]))
         seeds = ", ".join(str(run.seed) for run in runs)
-        return f"Result({self.name}: {words}, seeds: {seeds or 'none'})"
+        return f"Result({self.name}: {words}, seeds: {seeds or 'none'}{_said(self)})"
 
     def _repr_html_(self) -> str:
         """In a notebook: its final numbers and the curve of its leading metric."""
@@ -495,9 +501,9 @@ class Comparison:
         return results
 
     def __str__(self) -> str:
-        """Methods with their leading metric at the horizon, over seeds as in tables."""
+        """Methods with their leading metric at the horizon, over seeds as in tables; remarks."""
         return "\n".join(
-            f"{result.name}: {mean_of(result.final(), result.metrics)}"
+            f"{result.name}: {mean_of(result.final(), result.metrics)}{_said(result)}"
             for result in self.results
             if result.runs
         )
@@ -513,6 +519,11 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, result: Result | Comparison) -> None:
         super().__init__("the run was interrupted; the evaluations made so far are in .result")
         self.result = result
+
+
+def _said(result: Result) -> str:
+    """The remarks on a result, behind its numbers."""
+    return "".join(f"; it {remark}" for remark in result.remarks)
 
 
 def _save(results: Mapping[Path, Result]) -> None:
