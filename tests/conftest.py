@@ -1,6 +1,7 @@
 """What all tests have in common: nothing depends on the machine, its load, or the tests before.
 
-Tests for CUDA are skipped where there is no device; no test writes to a user's cache.
+Tests for CUDA are skipped where there is no device, those for real data sets where there are none;
+no test writes to a user's cache.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import random
 from collections.abc import Generator, Iterator
 from itertools import chain
+from pathlib import Path
 from zlib import crc32
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # on a busy machine, threads wait for each other
@@ -21,6 +23,8 @@ from hypothesis import settings
 
 from favano.training import default_kernels
 from tests.examples import fix_examples
+
+_DATA = os.environ.get("FAVANO_DATA")  # read before tests hide it
 
 if settings.get_current_profile_name() != "explore":
     fix_examples()
@@ -56,6 +60,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     torch.manual_seed(seed)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """Where the real data sets lie."""
+    root = Path(_DATA) if _DATA else Path(__file__).parents[2] / "shared" / "data"
+    if not (root / "mnist").is_dir():
+        pytest.skip(f"no data sets in {root}: set FAVANO_DATA")
+    return root
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -154,7 +154,10 @@ name = "fedbuff"
     ("flags", "said"),
     [
         (["--algorithm", "scaffold"], "policy=RoundRobin: scaffold aggregates what its own policy"),
-        (["--algorithm", "favano"], "weights=exact: cannot be known with policy RoundRobin"),
+        (
+            ["--algorithm", "favano", "--weights", "exact"],
+            "weights=exact: cannot be known with policy RoundRobin",
+        ),
         (["--algorithm", "fedbuff", "--buffer", "3"], "buffer=3: is read by the policy of fedbuff"),
         (["--deadline", "9"], "deadline=9.0: is not an option of policy RoundRobin"),
         (["--policy", "mine.py:RoundRobbin"], "mine.py holds RoundRobin; need mine.py:NAME"),
@@ -188,7 +191,7 @@ def test_it_is_an_object_in_python() -> None:
     named = favano.compare(["fedavg", "fedprox"], policy=OWN, pause=10.0, selected=2, **keys)  # type: ignore[arg-type,call-arg]
     models = [[row.model_digest for row in of.rows] for of in (result, named.results[0])]
     assert models[0] == models[1]
-    ours = favano.plan("favano", policy=policy, weights="empirical", **keys)  # type: ignore[arg-type]
+    ours = favano.plan("favano", policy=policy, **keys)  # type: ignore[arg-type]
     assert ours.schedule.updates == 5
     assert ours.audit is not None
     with pytest.raises(favano.BadInput, match=r"selected=4: is an option of the policy"):

@@ -112,6 +112,39 @@ def test_a_result_gets_more_seeds_or_a_longer_horizon(
     assert "already holds another run" in err
 
 
+COMING = "client,second,available\n" + "".join(f"{client},0,1\n" for client in range(10))
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("method", ["favano", "favano-delta", "deterministic"])
+@pytest.mark.parametrize(
+    "met",
+    [
+        "--availability two-state:20:9",
+        "--availability two-state:20:9 --when-away paused",
+        "--availability two-state:20:9 --when-away later",
+        "--availability trace:coming.csv",
+        "--link 0.5:2:0.5",
+        "--step-law half-normal",
+        "--interruption keep",
+    ],
+)
+def test_a_longer_run_has_the_weights_of_a_fresh_one(
+    met: str, method: str, favano: Program, tmp_path: Path
+) -> None:
+    """With `coming.csv`, clients are alike until one of them leaves, after the first horizon."""
+    (tmp_path / "coming.csv").write_text(COMING + "1,110,0\n", encoding="utf-8")
+    options = ["--reweight", method] if method == "deterministic" else ["--algorithm", method]
+    flags = [*OFTEN, *options, *met.split(), "--fast-mean", "1.5", "--slow-mean", "4"]
+    said = f"{'favano' if method == 'deterministic' else method} takes weights=empirical"
+    assert said in favano("run", *flags, "--horizon", "100", "--out", "r")[2]
+    code, _, err = favano("run", *flags, "--out", "r")
+    assert (code, " of 140\n" in err) == (0, True)
+    assert favano("run", *flags, "--out", "whole")[0] == 0
+    same(tmp_path / "r", tmp_path / "whole")
+    assert favano("verify", "r")[0] == 0
+
+
 def test_seeds_that_are_there_are_not_trained_again(
     favano: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from favano.studies.request import Request
+from tests.bright_rows import write_bright_rows
 from tests.cli.test_cli import SHORT, Program, favano
 from tests.cli.test_help import METHOD
 from tests.cli.test_repeat import contents
@@ -74,6 +76,58 @@ def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None
         f"fedavg: fedavg, seed 0: {CHANGED}\nfedavg: fedavg, {NOT_COMPARED}"
         f"Not covered: {FIELDS}; report.html\n"
     )
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--normalise",
+        "--holdout 200",
+        "--holdout 200 --keep best --seeds 2",
+        "--data-fraction 0.4 --split iid",
+        "--split shards:3",
+        "--normalise --holdout 100 --data-fraction 0.5 --batch-order replacement",
+        "--quantise luq --holdout 50",
+        "--dataset mnist --data-dir data",
+        "--dataset mnist --data-dir data --normalise --holdout 30 --split dirichlet:1",
+        "--dataset data/mnist --model perceptron --batch-size 8",
+    ],
+)
+def test_the_data_are_those_that_the_run_had(flags: str, favano: Program, tmp_path: Path) -> None:
+    write_bright_rows(tmp_path / "data" / "mnist", 10, train=400, test=60)
+    assert favano("run", *SHORT, *flags.split(), "--out", "r")[0] == 0
+    place = ["--data-dir", "data"] if "--data-dir" in flags else []
+    code, out, _ = favano("verify", "r", *place)
+    assert (code, out.count(" rows proved")) == (0, 1 + ("--seeds" in flags))
+
+
+def test_methods_that_share_other_data(favano: Program) -> None:
+    flags = ["--algorithms", "favano,fedavg", "--seeds", "2", "--normalise", "--holdout", "100"]
+    assert favano("compare", *SHORT, *flags, "--out", "c")[0] == 0
+    code, out, _ = favano("verify", "c")
+    assert (code, out.count(" rows proved")) == (0, 4)
+
+
+def test_the_best_of_a_search(favano: Program) -> None:
+    """By the command that the search prints."""
+    flags = ["tune", *SHORT, "--algorithms", "fedavg", "--grid", "learning-rate=0.1,0.5"]
+    (command,) = [line for line in favano(*flags, "--out", "t")[1].splitlines() if "run " in line]
+    assert "--holdout" in command
+    assert favano(*shlex.split(command)[1:], "--out", "r")[0] == 0
+    assert favano("verify", "r")[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mnist", "cifar10", "tiny-imagenet", "femnist", "shakespeare"])
+def test_real_data_sets(name: str, favano: Program, data_root: Path) -> None:
+    few = ["--data-fraction", "0.005", "--split", "iid", "--batch-size", "4", "--horizon", "15"]
+    few += ["--clients", "4", "--selected", "2", "--local-steps", "1", "--evaluate-every", "15"]
+    few += [] if name == "shakespeare" else ["--model", "perceptron"]
+    place = ["--data-dir", str(data_root)]
+    assert favano("run", "--dataset", name, *few, *place, "--out", "r")[0] == 0
+    code, out, _ = favano("verify", "r", *place)
+    assert (code, out.splitlines()[0]) == (0, "seed 0: 2 rows proved")
 
 
 def test_what_reproduce_wrote(favano: Program, tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Where the real data sets lie, and how to make small ones."""
+"""Small data sets in the files of the hub."""
 
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -13,17 +12,6 @@ import pytest
 
 ParquetWriter: TypeAlias = Callable[[Path, Sequence[bytes], Sequence[object]], Path]
 ImageEncoder: TypeAlias = Callable[[int, tuple[int, int], str], bytes]
-
-
-_GIVEN = os.environ.get("FAVANO_DATA")  # read before the tests hide it
-
-
-@pytest.fixture(scope="session")
-def data_root() -> Path:
-    root = Path(_GIVEN) if _GIVEN else Path(__file__).parents[3] / "shared" / "data"
-    if not (root / "mnist").is_dir():
-        pytest.skip(f"no data sets in {root}: set FAVANO_DATA")
-    return root
 
 
 @pytest.fixture(autouse=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from favano.engine import PlainLoop
+from favano.errors import BadInput
 from favano.methods.quafl import Quafl
 from favano.policies import Polling
-from favano.timing import Deterministic, client_speeds, two_speeds
+from favano.timing import Conditions, Deterministic, Presence, client_speeds, two_speeds
 from tests.methods.bound import bound, scheduled
 from tests.problems import (
     answers_of,
@@ -89,3 +92,12 @@ def test_dampening_slows_down_the_steps_of_fast_clients() -> None:
     assert sorted(schedule.steps[: schedule.jobs].tolist()) == [2, 8]
     rates = dict(zip(schedule.client.tolist(), dampened.rates(schedule).tolist(), strict=True))
     assert rates == {0: 1.0, 1: 0.25}
+
+
+def test_nobody_expects_steps_of_clients_that_come_and_go() -> None:
+    """What is expected up to a horizon would change with it."""
+    there = Presence(np.array([0, 1, 2]), np.zeros(2), np.array([9.0, 70.0]))
+    fleet = replace(client_speeds(np.array([2.0, 4.0])), conditions=Conditions(presence=there))
+    dampened = bound(Quafl(dampening=True), fleet, 10, selected=2)
+    with pytest.raises(BadInput, match=r"^dampening=True: needs steps that are expected"):
+        dampened.rates(scheduled(dampened, 70))

@@ -12,12 +12,14 @@ from favano.errors import BadInput
 from favano.methods.favano import Favano
 from favano.methods.weights import Empirical, KnownSteps, Weights
 from favano.options import options_of
+from favano.planning.comparison import without_exact_weights
 from favano.planning.fleet import make_fleet
 from favano.planning.planned import bind_method, check_plans, plan_seed
 from favano.policies import Buffered, Polling, Rounds
+from favano.specification.digest import run_digest
 from favano.specification.parts import TrainingPart
 from favano.specification.spec import Spec
-from favano.timing import Exponential
+from favano.timing import Exponential, JobCost
 from tests.specs import complete
 
 
@@ -41,6 +43,64 @@ def test_exact_weights_are_the_default() -> None:
     weights = weights_of()
     assert sorted(set(weights.positive.round(6))) == [0.740627, 0.998428]
     assert sorted(set(weights.mean.round(6))) == [2.186981, 12.492906]
+
+
+FAULTS = '[[fault]]\nwho = "node 1"\nwhen = "9 s"\nwhat = "crash"\n'
+COST = JobCost(flops=1e6, bits_up=1e6, bits_down=1e6)
+
+
+@pytest.mark.parametrize("algorithm", ["favano", "favano-delta"])
+@pytest.mark.parametrize(
+    ("keys", "lawless"),
+    [
+        ({}, None),
+        ({"availability": "two-state:12:6"}, "availability"),
+        ({"availability": "two-state:12:6", "when_away": "paused"}, "availability"),
+        ({"group": ["share=0.5 mean=2 link=home", "share=0.5 mean=3"]}, "link"),
+        ({"timeout": 30}, "timeout"),
+        ({"faults": "faults.toml"}, "faults"),
+        ({"step_law": "half-normal"}, "step_law"),
+        ({"step_law": "lognormal"}, None),
+        ({"selection": "least-recent"}, "selection"),
+        ({"selection": "weighted:" + ",".join(["1", "2"] * 50)}, None),
+        ({"step_count": "literal", "selection": "least-recent"}, None),
+        ({"interruption": "keep"}, "interruption"),
+        ({"interruption": "resume"}, None),
+        ({"interruption": "resume", "strict_ties": True}, "interruption"),
+        ({"interruption": "resume", "waiting_time": 0.5}, "interruption"),
+        ({"interruption": "resume", "waiting_time": 0.5, "step_law": "exponential"}, None),
+        ({"interruption": "resume", "step_law": "lognormal"}, "interruption"),
+        ({"policy": "rounds", "availability": "two-state:12:6"}, None),
+        ({"policy": "rounds", "deadline": 9, "availability": "two-state:12:6"}, "availability"),
+        ({"policy": "rounds", "deadline": 9, "step_law": "half-normal"}, "step_law"),
+        ({"policy": "rounds", "deadline": 999, "selection": "least-recent"}, None),
+    ],
+)
+def test_weights_are_empirical_just_where_there_is_no_exact_law(
+    algorithm: str,
+    keys: dict[str, object],
+    lawless: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faults.toml").write_text(FAULTS)
+    spec = mnist(algorithm=algorithm, **keys)
+    assert spec.keys["weights"] == ("empirical" if lawless else "exact")
+    said = [f"{algorithm} takes weights=empirical, from contacts so far: {lawless} leaves no exact"]
+    assert [words.partition(" law of")[0] for words in without_exact_weights([spec])] == (
+        said if lawless else []
+    )
+    bind_method(spec, 0, cost=COST)
+    asked = mnist(algorithm=algorithm, weights="exact", **keys)
+    assert without_exact_weights([asked]) == []
+    if lawless is None:
+        assert run_digest(asked) == run_digest(spec)
+        bind_method(asked, 0, cost=COST)
+        return
+    with pytest.raises(BadInput):
+        bind_method(asked, 0, cost=COST)
+    assert mnist(algorithm=algorithm, reweight="none", **keys).keys["weights"] == "exact"
 
 
 def test_monte_carlo_weights_come_close() -> None:

@@ -278,6 +278,15 @@ def test_longer_is_more_seeds_or_a_longer_horizon_and_nothing_else(tmp_path: Pat
         assert is_longer(tmp_path, complete(**keys)) == longer
 
 
+def test_weights_that_were_drawn_for_one_horizon_have_no_longer_run(tmp_path: Path) -> None:
+    """Who is there up to the horizon makes the weights of all contacts before it."""
+    drawn = {"weights": "monte-carlo", "seeds": 2}
+    for keys, longer in (({"availability": "daily:0.5:2:50"}, False), ({}, True)):
+        write_result(tmp_path, of(complete(horizon=70.0, **drawn, **keys)), "favano run")
+        assert is_longer(tmp_path, complete(horizon=70.0, **{**drawn, "seeds": 3}, **keys))
+        assert is_longer(tmp_path, complete(horizon=71.0, **drawn, **keys)) == longer
+
+
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_models_are_read_by_seed(seeds: int, tmp_path: Path) -> None:
     """With their tensors in the order in which they were written."""

@@ -26,6 +26,7 @@ from favano.run.samples import Samples
 from favano.run.stored_result import read_statements
 from favano.run.verification import verify
 from favano.specification.keys import Keys
+from tests.bright_rows import write_bright_rows
 from tests.cli.test_repeat import contents
 
 FLEET = favano.Fleet(clients=6)
@@ -297,6 +298,51 @@ def test_own_data_are_needed_and_must_be_the_same(tmp_path: Path) -> None:
         verify(folder)
     with pytest.raises(BadInput, match="dataset=own: the data are not those of"):
         verify(folder, own_problem(1e-6))
+
+
+def test_own_data_are_held_out_as_the_run_did(tmp_path: Path) -> None:
+    problem = replace(own_problem(), holdout=12)
+    folder = favano.simulate("favano", problem, FLEET, **SHORT).save(tmp_path)
+    for given in (problem, own_problem()):
+        assert all(verdict.right for verdict in verify(folder, given))
+
+
+def test_own_data_that_are_drawn_at_random_are_read_once(tmp_path: Path) -> None:
+    """In this process they are the same again."""
+    drawn: list[tuple[Tensor, int]] = []
+
+    class Drawn(torch.utils.data.Dataset[tuple[Tensor, int]]):
+        def __len__(self) -> int:
+            return 60
+
+        def __getitem__(self, place: int) -> tuple[Tensor, int]:
+            drawn.append((torch.full((3,), float(len(drawn))), place % 2))
+            return drawn[-1]
+
+    problem = replace(own_problem(), train=Drawn(), test=Drawn())
+    folder = favano.simulate("favano", problem, FLEET, **SHORT).save(tmp_path)
+    assert all(verdict.right for verdict in verify(folder, problem))
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        favano.Problem(dataset="digits", normalise=True, holdout=100, data_fraction=0.5),
+        favano.Problem(dataset="digits", split=[range(n, 900, 6) for n in range(6)]),
+        favano.Problem(
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), split="iid", holdout=50
+        ),
+    ],
+    ids=["keys", "a split by hand", "a network"],
+)
+def test_a_named_data_set_as_the_run_had_it(problem: favano.Problem, tmp_path: Path) -> None:
+    folder = favano.simulate("favano", problem, FLEET, **SHORT).save(tmp_path / "r")
+    bare = favano.Problem(problem.model, split=None if problem.parts is None else problem.split)
+    for given in (problem, bare):
+        assert all(verdict.right for verdict in verify(folder, given))
+    write_bright_rows(tmp_path / "rows", 10, train=1000, test=60)
+    with pytest.raises(BadInput, match="the data are not those of"):
+        verify(folder, replace(bare, dataset=str(tmp_path / "rows")))
 
 
 class Shared(nn.Module):

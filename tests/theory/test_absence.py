@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from favano.errors import BadInput
-from favano.methods.weights import KnownSteps, step_weights
+from favano.methods.weights import step_weights
 from favano.policies import (
     Buffered,
     LeastRecent,
@@ -235,13 +235,6 @@ def test_who_is_never_there_to_be_asked(when_away: WhenAway) -> None:
     assert np.isnan(positive).tolist() == np.isnan(mean).tolist() == [True, True, False, False]
     assert expected_contacts(POLLING, fleet, 60.0).tolist() == [0, 0, 8, 1]
     assert positive[3] == mean[3] == 0  # it comes at a tick, and is asked then
-    message = r"client 3 can never finish a step"
-    with pytest.raises(BadInput, match=message):
-        step_weights("stochastic", "exact", (), POLLING, fleet)
-    fleet = fleet_of(rows[:3], when_away, [2.0] * 3, Deterministic())
-    weights = step_weights("stochastic", "exact", (), POLLING, fleet)
-    assert isinstance(weights, KnownSteps)
-    assert weights.positive[:2].tolist() == [1, 1]  # nothing is divided by these
     nobody = fleet_of([[], []], when_away, [2.0, 2.0])
     assert class_laws(POLLING, nobody) == []
 
@@ -288,7 +281,13 @@ def test_what_has_no_exact_law_is_refused(
 ) -> None:
     fleet = replace(AWAY_FLEET, conditions=met, law=law or AWAY_FLEET.law)
     with pytest.raises(BadInput, match=r"exact law of their steps; use weights=empirical"):
-        step_weights("stochastic", "exact", (), policy, fleet)
+        class_laws(policy, fleet)
+
+
+def test_weights_of_one_horizon_are_not_taken() -> None:
+    """FAVANO's weights would be others in a longer run."""
+    with pytest.raises(BadInput, match=r"^weights=exact: cannot be known where clients come and"):
+        step_weights("stochastic", "exact", (), POLLING, AWAY_FLEET)
 
 
 def test_the_refusal_of_links_names_what_the_user_can_change() -> None:
@@ -339,6 +338,7 @@ def test_theorems_about_clients_that_are_always_there() -> None:
 
 
 def test_empirical_frequencies_are_pooled_over_clients_that_meet_the_same() -> None:
+    """Not over those that come and go: who does so together is known up to the horizon alone."""
     rows = [[(0, 20), (30, 60)], [(0, 60)], [(0, 20), (30, 60)], [(0, 60)]]
     fleet = fleet_of(rows, "lost", [2.0, 2.0, 2.0, 3.0])
 
@@ -349,7 +349,7 @@ def test_empirical_frequencies_are_pooled_over_clients_that_meet_the_same() -> N
         return [int(np.flatnonzero(weights.group == g)[0]) for g in weights.group]
 
     assert groups(Conditions()) == [0, 0, 0, 3]
-    assert groups(fleet.conditions) == [0, 1, 0, 3]
+    assert groups(fleet.conditions) == [0, 1, 2, 3]
     links = Links(np.array([1.0, 1.0, 2.0, 1.0]), np.ones(4))
     assert groups(Conditions(links=links)) == [0, 0, 2, 3]
     assert groups(Conditions(faults=(Fault((1,), "slow", value=2.0),))) == [0, 1, 0, 3]

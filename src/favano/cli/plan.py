@@ -7,6 +7,7 @@ from rich.table import Table
 from favano.cli.flags import Config, DataDir, Json, Out, Values, spec_with_data
 from favano.cli.shell import notes, print_json, say, screen
 from favano.planning.client_weights import MOST
+from favano.planning.comparison import without_exact_weights
 from favano.planning.fleet import needs_cost
 from favano.planning.plan import Plan
 from favano.planning.plan_table import PlanTable, plan_sentences, plan_tables
@@ -32,6 +33,8 @@ def plan_command(
 ) -> None:
     """Plan the schedule: who is contacted when, after how many steps, with what weight."""
     spec = resolve(spec_with_data(config, flags, data_dir))
+    for words in without_exact_weights([spec]):
+        say(words)
     if out:
         check_writable(out)
     traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -13,6 +14,7 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Values, spec_with_data
 from favano.cli.shell import keep_to, leave, need_flower, say
+from favano.methods.weights import measured
 from favano.specification.presets import resolve
 
 Rounds = Annotated[int, typer.Option(metavar="N", help="updates of the model")]
@@ -80,7 +82,8 @@ def serve_command(
 ) -> None:
     """Serve a federation: nodes join it with favano join."""
     need_flower()
-    spec = resolve(spec_with_data(config, flags, data_dir))
+    asked = spec_with_data(config, flags, data_dir)
+    spec = resolve(replace(asked, method=measured(asked.method)))
     keep_to("cpu")
     from favano.flower.serve import Serving, serve
     from favano.flower.superlink import SuperLink

@@ -25,6 +25,7 @@ from favano.cli.shell import (
     say,
 )
 from favano.errors import require
+from favano.planning.comparison import without_exact_weights
 from favano.planning.planned import check_plans
 from favano.records import RunRecord, worst
 from favano.records.folder import CHECKPOINTS, MODEL, PAGE
@@ -145,6 +146,8 @@ def train(
             missing[folder] = spec
     if not missing:
         return
+    for words in without_exact_weights(missing.values()):
+        say(words)
     with FolderLock(out, asked(out)):
         for folder in missing if force and not RESUMED.get() else ():
             rmtree(folder / CHECKPOINTS, ignore_errors=True)

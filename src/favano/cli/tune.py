@@ -23,7 +23,7 @@ from favano.cli.shell import (
 )
 from favano.cli.training import CheckpointEvery, OnCluster, asked
 from favano.errors import require
-from favano.planning.comparison import comparison
+from favano.planning.comparison import comparison, without_exact_weights
 from favano.planning.planned import check_plans
 from favano.run.folder_lock import FolderLock
 from favano.specification.flags import flags_of
@@ -70,6 +70,8 @@ def tune_command(
     for key in axes:
         rule = "is tuned by --grid, too; remove one of them"
         require(key not in flags, key, flags.get(key), rule)
+    for words in without_exact_weights(specs):
+        say(words)
     points, rungs = plan_search(specs, axes, search, trials)
     every = [make(spec, point) for spec, some in zip(specs, points, strict=True) for point in some]
     check_plans(every)

@@ -12,6 +12,7 @@ from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
     GIVEN_TEXT,
     REWEIGHT_TEXT,
+    SOURCE_OTHERWISE,
     SOURCE_TEXT,
     Reweight,
     Seen,
@@ -56,7 +57,7 @@ class Favano(Method[FavanoState]):
     title, plot_style, linear, any_policy = "FAVANO", 0, True, True
 
     reweight: Reweight = option("stochastic", REWEIGHT_TEXT, symbol="alpha")
-    weights: WeightSource = option("exact", SOURCE_TEXT)
+    weights: WeightSource | None = option(None, SOURCE_TEXT, otherwise=SOURCE_OTHERWISE)
     given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     rate_scale: Literal["none", "selected"] = option(
         "none", "selected: rate times (s+1)/s, as in QuAFL's simulator"

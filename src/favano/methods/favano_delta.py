@@ -10,6 +10,7 @@ from favano.methods.method import ClientUpdates, Method
 from favano.methods.weights import (
     GIVEN_TEXT,
     REWEIGHT_TEXT,
+    SOURCE_OTHERWISE,
     SOURCE_TEXT,
     Reweight,
     Weights,
@@ -41,7 +42,7 @@ class FavanoDelta(Method[FavanoState]):
     any_policy = True
 
     reweight: Reweight = option("stochastic", REWEIGHT_TEXT, symbol="alpha")
-    weights: WeightSource = option("exact", SOURCE_TEXT)
+    weights: WeightSource | None = option(None, SOURCE_TEXT, otherwise=SOURCE_OTHERWISE)
     given_weights: tuple[PositiveTime, ...] = option((), GIVEN_TEXT)
     server_learning_rate: Rate = option(1.0, "server learning rate", symbol="eta_g")
     sample_weights: bool = option(False, "weight clients by their samples")

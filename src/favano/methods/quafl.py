@@ -75,6 +75,8 @@ class Quafl(Method[ModelState]):
             return factor
         from favano.theory import expected_counts  # SciPy comes with it
 
-        steps = expected_counts(self.policy(), self.context.fleet)[1]
-        fewest = np.nanmin(steps)  # NaN: clients that are never asked
-        return np.asarray(factor * fewest / np.nan_to_num(steps, nan=fewest)[client])
+        fleet = self.context.fleet
+        rule = "needs steps that are expected, which are not known where clients come and go"
+        require(fleet.conditions.presence is None, "dampening", True, f"{rule}; remove it")
+        steps = expected_counts(self.policy(), fleet)[1]
+        return factor * steps.min() / steps[client]

@@ -28,6 +28,7 @@ SOURCE_TEXT = (
     "source of P(any step) and expected steps: theory (exact), contacts so far (empirical), "
     "simulation (monte-carlo), --given-weights (given), a federation (measured)"
 )
+SOURCE_OTHERWISE = "exact; empirical where there is no exact law"
 GIVEN_TEXT = "one number for all, per speed class (fast first) or client"
 
 _MONTE_CARLO_CONTACTS = 2000  # per client
@@ -66,18 +67,18 @@ class Measured:
 Weights: TypeAlias = KnownSteps | Empirical | Measured
 
 
-def check_weights(rule: Reweight, source: WeightSource, given: tuple[float, ...]) -> None:
+def check_weights(rule: Reweight, source: WeightSource | None, given: tuple[float, ...]) -> None:
     """Refuse weights that nothing divides by, or that nobody gives."""
     text = "requires given_weights, one for all, each speed class or each client"
     require(source != "given" or bool(given), "weights", source, text)
     require(source == "given" or not given, "given_weights", list(given), "requires weights=given")
     text = "has no effect with reweight=none, which divides by nothing; remove it"
-    require(rule != "none" or source == "exact", "weights", source, text)
+    require(rule != "none" or source in (None, "exact"), "weights", source, text)
 
 
 def measured(method: Method[State]) -> Method[State]:
     """The same method in a federation, where weights are measured since nobody knows exact ones."""
-    exact = getattr(method, "weights", None) == "exact"
+    exact = getattr(method, "weights", "given") in (None, "exact")
     if not exact or getattr(method, "reweight", "none") == "none":
         return method
     return replace(method, weights="measured")  # type: ignore[call-arg]
@@ -85,14 +86,15 @@ def measured(method: Method[State]) -> Method[State]:
 
 def step_weights(
     rule: Reweight,
-    source: WeightSource,
+    source: WeightSource | None,
     given: tuple[float, ...],
     policy: Policy,
     fleet: ClientSpeeds,
     *,
     measured: bool = False,  # whether somebody measures clients' steps
 ) -> Weights:
-    """What clients know of their expected number of steps."""
+    """What clients know of their expected number of steps; without a source, exactly."""
+    source = source or "exact"
     if rule != "none" and source in ("exact", "monte-carlo", "measured"):
         known = isinstance(policy, Polling) or (source == "exact" and is_ours(policy))
         text = f"cannot be known with policy {type(policy).__name__}; use empirical or given"
@@ -112,10 +114,11 @@ def step_weights(
         return _given_weights(rule, given, fleet)
     from favano.theory import expected_counts  # SciPy comes with it
 
-    # NaN: a client that is never there to be asked; nothing of it is divided.
-    positive, mean = (
-        np.where(np.isnan(each), 1.0, each) for each in expected_counts(policy, fleet)
-    )
+    # The law of a polled client that comes and goes is one for this horizon.
+    steady = fleet.conditions.presence is None or not isinstance(policy, Polling)
+    text = "cannot be known where clients come and go; use empirical or given"
+    require(steady, "weights", source, text)
+    positive, mean = expected_counts(policy, fleet)
     require(
         bool((positive > 0).all()),
         "weights",
@@ -177,8 +180,8 @@ def _alike(policy: Policy, fleet: ClientSpeeds) -> Ints:
 def _met(fleet: ClientSpeeds) -> list[Floats]:
     """In what the clients differ that they meet, (n,) each."""
     conditions, different = fleet.conditions, []
-    if conditions.presence is not None:
-        different.append(conditions.presence.alike.astype(np.float64))
+    if conditions.presence is not None:  # who is there with whom depends on the horizon
+        different.append(np.arange(fleet.clients, dtype=np.float64))
     if conditions.links is not None:
         different += [conditions.links.down, conditions.links.up]
     if conditions.faults:

@@ -114,6 +114,17 @@ def left_without(keys: Mapping[str, object], methods: Iterable[AnyMethod]) -> li
     ]
 
 
+def without_exact_weights(specs: Iterable[Spec]) -> list[str]:
+    """A sentence for each run whose weights are empirical since it has no exact ones."""
+    return [
+        f"{spec.name} takes weights=empirical, from contacts so far: {spec.lawless} leaves "
+        "no exact law of clients' steps"
+        for spec in specs
+        if getattr((spec.as_given or spec).method, "weights", "exact") is None
+        and getattr(resolve(spec).method, "weights", "exact") == "empirical"
+    ]
+
+
 def _variants_of(
     shared: Mapping[str, object], method: Mapping[str, object]
 ) -> list[dict[str, object]]:

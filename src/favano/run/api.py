@@ -22,6 +22,7 @@ from favano.planning.comparison import (
     several_values,
     shared_keys,
     variants,
+    without_exact_weights,
 )
 from favano.planning.fleet import needs_cost
 from favano.planning.planned import plan_seed
@@ -358,7 +359,7 @@ def _specs(
             chosen = replace(method if given is method else spec.method, label=label)
             asked.append(with_fleet(replace(spec, method=chosen, problem=part), fleet, mine))
     specs = [resolve(spec) for spec in label_variants(asked)]
-    for words in left_without(keys, made):
+    for words in [*left_without(keys, made), *without_exact_weights(specs)]:
         notice(words)
     if problem.is_own:
         _print_taken(specs, tuned)

@@ -242,7 +242,8 @@ class CheckpointManager:
 def identity_of(run: SeedRun, samples: Samples) -> Identity:
     """What must be equal for a run to go on: all but its horizon."""
     spec, flat = run.result.spec, run.flat
-    keys = {key: value for key, value in flat_keys(spec).items() if key not in _MAY_DIFFER}
+    others = {"horizon"} if spec.is_of_one_horizon else set()
+    keys = {k: value for k, value in flat_keys(spec).items() if k not in {*_MAY_DIFFER} - others}
     return {
         "specification": json.loads(json.dumps(keys, default=str)),  # as in the file
         "method": spec.source or spec.method.name,

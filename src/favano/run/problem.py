@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from favano.errors import BadInput, require
 from favano.specification.parts import ProblemPart
-from favano.specification.presets import OWN
+from favano.specification.presets import OWN, preset_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,6 +126,16 @@ class Problem:
     def is_own(self) -> bool:
         """Whether the data are the caller's own."""
         return self.train is not None
+
+    def as_in(self, part: ProblemPart) -> Problem:
+        """The same problem with the data as a run with these keys has them."""
+        keys = {key: getattr(part, key) for key in ("normalise", "holdout", "data_fraction")}
+        if part.split not in (OWN, self.split or preset_of(part.dataset).split):
+            keys["split"] = part.split
+        if not self.is_own:
+            keys["dataset"] = self.dataset or part.dataset
+        same = all(getattr(self, key) == value for key, value in keys.items())
+        return self if same else replace(self, **keys)
 
     @cached_property
     def named_data(self) -> Dataset:

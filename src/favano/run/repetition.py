@@ -116,8 +116,9 @@ class Repetition:
 
     def _loaded(self, spec: Spec) -> Samples:
         """The data of a specification, loaded once."""
-        key, problem = (spec.problem, check_device(spec.run.device)), self.problem
+        key = spec.problem, check_device(spec.run.device)
         if key not in self._samples:
+            problem = self.problem.as_in(spec.problem)
             data = read_data(problem) if problem.is_own else None
             self._samples[key] = RunInputs.of(problem, data).samples(spec.run.device)
         return self._samples[key]

@@ -43,6 +43,8 @@ def flat_keys(spec: Spec) -> dict[str, object]:
     keys = {key: value for key, value in spec.given.items() if key != LABEL}
     if keys[ALGORITHM] == Favano.name:
         del keys[ALGORITHM]
+    if is_ours(spec.method) and keys.get("weights") == "exact":  # the default before 0.3.1
+        del keys["weights"]
     theirs = () if is_ours(spec.method) else options_of(type(spec.method))
     filled = {key: value for key, value in _filled_in(spec).items() if key not in theirs}
     return {**keys, **filled}

@@ -12,6 +12,7 @@ from favano.options import Options, options_of
 from favano.specification.fleet_part import FLOPS_PER_SCORE
 from favano.specification.parts import RunPart, TrainingPart
 from favano.specification.spec import Spec
+from favano.user_classes import is_ours
 
 Part = TypeVar("Part", bound=Options)
 
@@ -86,6 +87,9 @@ def _usual(spec: Spec) -> dict[str, object]:
     clients = spec.fleet.clients or (len(steps) if isinstance(steps, tuple) else preset.clients)
     selected = min(preset.selected, clients)
     usual = {**preset._asdict(), "clients": clients, "selected": selected, **spec.method.suggests}
+    if is_ours(spec.method):
+        divides = getattr(spec.method, "reweight", "none") != "none"
+        usual["weights"] = "empirical" if divides and spec.lawless else "exact"
     if spec.fleet.has_phones:
         usual["flops_per_score"] = FLOPS_PER_SCORE
     return {**usual, "local_steps": None} if spec.training.local_epochs else usual

@@ -14,7 +14,7 @@ from favano.methods.clock import ServerClock
 from favano.methods.context import K, shared_options
 from favano.methods.favano import Favano
 from favano.options import Option, Options, did_you_mean, options_of
-from favano.policies import Policy, Polling, Selection
+from favano.policies import BySamples, Policy, Polling, Selection, Uniform, Weighted
 from favano.policies.registry import NAME, as_policy, with_options
 from favano.specification.fleet_part import FleetGroup
 from favano.specification.parts import Fleet, ProblemPart, RunPart, TrainingPart
@@ -33,6 +33,7 @@ PARTS: Final[Mapping[str, type[Options]]] = {
 ALGORITHM, LABEL = "algorithm", "label"  # keys that name the method
 POLICY = "policy"  # key of a run that names one: its name, or a table of its name and options
 _INTERACTION = "interaction_time"
+_INDEPENDENT = (Uniform, Weighted, BySamples)  # selections that forget who was selected before
 _READINGS = (  # of the clock, which are known where all clients are there and messages take no time
     "interruption", "starts_at_zero", "idle_in_interaction", "strict_ties", "overrun", "step_count",
     "round_time", "drop_last",
@@ -141,6 +142,40 @@ class Spec:
             return None
         rule = "need quantise=none, since the theorem is about gradients in full precision"
         return "quantise", rule
+
+    @property
+    def lawless(self) -> str | None:
+        """The first key that leaves clients' numbers of steps without an exact law, if any does."""
+        clock, policy = self.clock, self.policy
+        if policy is not None and not is_ours(policy):
+            return POLICY
+        polls = policy is None or isinstance(policy, Polling)
+        if not polls and clock.deadline is None:  # all steps are made, or none
+            return None
+        drawn, interrupted = clock.step_count == "durations", clock.interruption != "redraw"
+        leaves = {
+            str(self.fleet.conditions): self.fleet.conditions is not None,
+            "step_law": self.fleet.step_law == "half-normal",
+            "selection": polls and drawn and not isinstance(clock.selection, _INDEPENDENT),
+            "interruption": polls and interrupted and not self._starts_anew,
+        }
+        return next((key for key, holds in leaves.items() if holds), None)
+
+    @property
+    def _starts_anew(self) -> bool:
+        """Whether what is left of a step that goes on after a contact has the law of a new one."""
+        clock, law = self.clock, self.fleet.step_law
+        period, idle = clock.waiting_time + clock.interaction_time, clock.idle_in_interaction
+        whole = period % 1 == 0 and (not idle or clock.interaction_time % 1 == 0)
+        whole &= not clock.strict_ties
+        memoryless = law == "exponential" or (law == "geometric" and whole)
+        return clock.interruption == "resume" and memoryless
+
+    @property
+    def is_of_one_horizon(self) -> bool:
+        """Whether a longer run has other weights: those drawn for clients there up to its end."""
+        drawn = getattr(self.method, "weights", None) == "monte-carlo"
+        return drawn and self.fleet.conditions == "availability"
 
     @property
     def counts_samples(self) -> bool:
