@@ -78,7 +78,7 @@ def test_a_comparison_names_its_methods(favano: Program, tmp_path: Path) -> None
     )
 
 
-@pytest.mark.sampled
+@pytest.mark.quick("--normalise", "--holdout 200", "--dataset mnist --data-dir data")
 @pytest.mark.parametrize(
     "flags",
     [
