@@ -115,7 +115,9 @@ def test_a_result_gets_more_seeds_or_a_longer_horizon(
 COMING = "client,second,available\n" + "".join(f"{client},0,1\n" for client in range(10))
 
 
-@pytest.mark.sampled
+@pytest.mark.quick(
+    "--availability two-state:20:9-favano", "--link*-favano-delta", "--interruption*-deterministic"
+)
 @pytest.mark.parametrize("method", ["favano", "favano-delta", "deterministic"])
 @pytest.mark.parametrize(
     "met",
