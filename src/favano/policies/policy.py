@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import FrozenInstanceError, replace
 from math import inf, nan
 from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
-from favano.errors import BadInput, format_error, require
+from favano.errors import BadInput, in_hook, require
 from favano.options import Options, option, refuse_misspelt
 from favano.rng import Stream, word
 from favano.user_classes import is_ours
@@ -242,18 +242,7 @@ def _of(client: int, steps: StepsPerJob) -> int:
 
 def policy_errors(policy: Policy) -> AbstractContextManager[None]:
     """An exception in a policy of one's own becomes BadInput with its name, by any clock."""
-    return nullcontext() if is_ours(policy) else _own_errors(policy)
-
-
-@contextmanager
-def _own_errors(policy: Policy) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, BadInput):
-            raise
-        rule = f"raises {format_error(error)}"
-        raise BadInput("policy", type(policy).__name__, rule) from error
+    return nullcontext() if is_ours(policy) else in_hook("policy", type(policy).__name__, "")
 
 
 def drawn_place(seed: int, index: int, size: int) -> int:
