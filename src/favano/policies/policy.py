@@ -10,11 +10,14 @@ from math import inf, nan
 from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
 from favano.errors import BadInput, in_hook, require
-from favano.options import Options, option, refuse_misspelt
+from favano.options import Options, option, refuse_unread
 from favano.rng import Stream, word
 from favano.user_classes import is_ours
 
 VALUES = ("loss", "delta_norm", "server_distance")  # of client updates, that policies may see
+HOOKS = (
+    "check", "start", "join", "leave", "away", "back", "receive", "act", "wakes", "lost", "end",
+)  # fmt: skip
 _SERVER = 2**40  # the server's own stream among those of the clients
 
 StepsPerJob: TypeAlias = int | tuple[int, ...]  # K of all clients, or of each
@@ -106,7 +109,7 @@ class Policy(Options, ABC):
         """Name the policy, and let attributes be set that are not options."""
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         if cls.__module__ != __name__:
-            refuse_misspelt(cls, Policy, "policy")
+            refuse_unread(cls, Policy, "policy", HOOKS)
         setattr(cls, "__setattr__", _set_state)  # noqa: B010
 
     def __post_init__(self) -> None:
