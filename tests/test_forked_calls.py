@@ -13,11 +13,27 @@ from time import sleep
 
 import pytest
 
+import favano
 from favano.errors import BadInput
-from favano.forked_calls import ForkedCalls
+from favano.forked_calls import ForkedCalls, usable_cores
 from tests.forks import FORKS
 
 pytestmark = FORKS
+
+
+@pytest.mark.parametrize(("system", "cores"), [("darwin", 1), ("freebsd14", 1), ("linux", 2)])
+def test_processes_are_forked_on_linux_alone(
+    system: str, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+    assert usable_cores() == cores
+
+
+def test_windows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(BadInput, match=r"^platform=win32: need Linux or macOS; .* WSL"):
+        favano.plan("fedavg", clients=4, selected=2, horizon=20)
 
 
 def where(number: int) -> tuple[int, int]:

@@ -38,7 +38,7 @@ ALLOWED = {
     "code_digest": {"notices"},
     "file_sizes": {"errors"},
     "notebook": {"types"},
-    "forked_calls": set(),
+    "forked_calls": {"errors"},
     "rng": {"types"},
     "options": {"errors"},
     "screening": {"types", "errors"},

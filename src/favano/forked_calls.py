@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Generic, Self, TypeVar
 
+from favano.errors import require
+
 T = TypeVar("T")
 _LOOK = 1.0  # seconds
 _ENDING = {signal.SIGINT, signal.SIGTERM}
@@ -36,6 +38,8 @@ class ForkedCalls(Generic[T]):
     """
 
     def __init__(self, calls: Sequence[Callable[[], T]], processes: int) -> None:
+        rule = "need Linux or macOS; on Windows, install it in WSL, which is Linux"
+        require(sys.platform != "win32", "platform", sys.platform, rule)
         self._calls = calls
         self._count = min(processes, len(calls)) if processes > 1 else 0
         self._started: list[tuple[BaseProcess, Connection]] = []

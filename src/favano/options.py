@@ -14,6 +14,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache, wraps
+from inspect import unwrap
+from types import CodeType, FunctionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -375,20 +377,50 @@ def unknown_attribute(owner: str, kind: type, name: str) -> AttributeError:
 _CLOSE = 0.8  # names that are so similar are misspelt
 
 
-def refuse_misspelt(kind: type[Options], base: type[Options], key: str) -> None:
-    """Refuse what has almost the name of a hook or constant: nobody would ever read it.
+def refuse_unread(kind: type[Options], base: type[Options], key: str, hooks: Sequence[str]) -> None:
+    """Refuse what nobody would ever read: almost the name of a hook or constant, or no hook at all.
 
-    Options, and names that begin with an underscore, are the author's own.
+    Options, names that begin with an underscore, and functions that the class itself calls are the
+    author's own. A class that lacks hooks is a base of others, which may call whatever it has.
     """
     known = [name for name in dir(base) if not name.startswith("_")]
     public = {name for name in vars(kind) if not name.startswith("_")}
-    for name in public - {*known, *options_of(kind)}:
+    others = sorted(public - {*known, *options_of(kind)})
+    helper = "a helper of your own begins with an underscore"
+    for name in others:
         close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
         rule = (
             f"{name} is nothing that favano.{base.__name__} knows; did you mean {''.join(close)}?"
         )
-        helper = "a helper of your own begins with an underscore"
         require(not close, key, kind.__name__.lower(), f"{rule} ({helper})")
+    ours = kind.__module__.startswith("favano.")  # whatever calls it
+    needed = getattr(base, "__abstractmethods__", ())
+    if ours or any(getattr(kind, hook) is getattr(base, hook) for hook in needed):
+        return
+    called = _names_used(each for each in kind.__mro__ if each not in base.__mro__)
+    for name in others:
+        read = name in called or not isinstance(vars(kind)[name], FunctionType)
+        rule = f"{name} is no hook of favano.{base.__name__}, and nothing in the class calls it"
+        rule += f"; hooks: {', '.join(hooks)} ({helper})"
+        require(read, key, kind.__name__.lower(), rule)
+
+
+def _names_used(kinds: Iterable[type]) -> set[str]:
+    """Names that the functions of classes use, also as texts, as `getattr` does."""
+    names: set[str] = set()
+    codes: list[object] = []
+    for value in (value for kind in kinds for value in vars(kind).values()):
+        wrapped = getattr(value, "fget", None) or getattr(value, "func", value)  # of a property
+        if isinstance(function := unwrap(wrapped), FunctionType):
+            codes.append(function.__code__)
+            names |= set() if isinstance(value, FunctionType) else {function.__name__}
+    while codes:
+        if isinstance(part := codes.pop(), CodeType):
+            names |= {*part.co_names}
+            codes += part.co_consts
+        elif isinstance(part, str):
+            names.add(part)
+    return names
 
 
 @cache

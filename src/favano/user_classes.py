@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Final, TypeVar
 
 from favano.code_digest import code_digest, file_digest
-from favano.errors import BadInput, require
+from favano.errors import BadInput, format_error, require
 from favano.notices import notice
 from favano.options import Options, refused_when_used
 
@@ -110,8 +110,7 @@ def _load(path: Path, digest: str, key: str) -> ModuleType:
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[spec.name]
-        problem = f"{type(error).__name__}: {error}"
-        raise BadInput(key, path, f"cannot be loaded: {problem}") from error
+        raise BadInput(key, path, f"cannot be loaded: {format_error(error)}") from error
     return module
 
 

@@ -62,6 +62,21 @@ class Group(favano.Method):
     def rates(self, schedule):
         return self.rates_of or favano.Method.rates(self, schedule)
 '''
+FAILS = """
+import favano
+
+
+class Fails(favano.Method):
+    \"\"\"w <- mean_i w_i, until the third server step.\"\"\"
+
+    def policy(self):
+        return self.context.rounds()
+
+    def aggregate(self, state, updates):
+        if updates.version > 2:
+            return self.nothing
+        return favano.ModelState(updates.end.mean(0))
+"""
 SMALL = ["--clients", "6", "--selected", "2", "--local-steps", "3", "--horizon", "200"]
 
 
@@ -238,6 +253,45 @@ def test_wrong_hooks_are_refused_in_one_sentence(
     assert favano(monkeypatch, command, "--algorithm", group, *SMALL, *flags) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"favano: method=group: {said}")
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_method_that_fails_says_where_and_keeps_its_rows(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fails.py").write_text(FAILS)
+    naming = {"run": ["--algorithm", "fails.py:Fails"],
+              "compare": ["--algorithms", "fails.py:Fails,fedavg"]}[command]  # fmt: skip
+    asked = [command, *naming, *SMALL, "--horizon", "700", "--out", "one"]
+    folder = Path("one") if command == "run" else Path("one/fails")
+    sentence = (
+        "favano: method=fails: aggregate raises AttributeError: 'Fails' object has no attribute "
+        "'nothing' (fails.py, line 13: return self.nothing); partial results are in one\n"
+    )
+    for flags in ([], ["--traceback"]):  # again, since the folder holds nothing whole
+        assert favano(monkeypatch, *asked, *flags) == 2
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert ("Traceback" in said) == bool(flags)
+        assert ("in aggregate\n    return self.nothing\n" in said) == bool(flags)
+        assert json.loads((folder / "summary.json").read_text())["status"] == "partial"
+        assert len((folder / "history.csv").read_text().splitlines()) > 2
+    if command == "run":
+        assert favano(monkeypatch, "verify", "one", "--trust", "fails.py") == 0
+
+
+def test_a_method_that_fails_before_training_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fails.py").write_text(FAILS.replace("> 2", ">= 0"))
+    assert favano(monkeypatch, "run", "--algorithm", "fails.py:Fails", *SMALL, "--out", "one") == 2
+    assert "(fails.py, line 13: return self.nothing)\n" in capsys.readouterr().err
+    assert not Path("one").exists()
 
 
 @pytest.mark.quick("Ca2fl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 import favano
 from favano.errors import BadInput
 from favano.methods import Context, method_class
-from favano.options import Options, did_you_mean, options_of, refuse_misspelt
-from favano.policies import Policy
+from favano.options import Options, did_you_mean, options_of, refuse_unread
+from favano.policies import Policy, Rounds
 from tests.methods.bound import bound
 from tests.problems import answers_of
 
@@ -53,11 +54,83 @@ def test_helpers_and_options_are_free() -> None:
         def aggregate(
             self, state: favano.ModelState, updates: favano.ClientUpdates
         ) -> favano.ModelState:
+            self.mean_of_all()
             return state
 
     assert list(options_of(Mine)) == ["ratez"]
     with pytest.raises(BadInput, match="agregate is nothing"):
-        refuse_misspelt(type("Other", (Options,), {"agregate": 1}), favano.Method, "method")
+        refuse_unread(type("Other", (Options,), {"agregate": 1}), favano.Method, "method", ())
+
+
+class Step(favano.Method[favano.ModelState]):
+    """Whole, and what it inherits from may call what others define."""
+
+    def aggregate(
+        self, state: favano.ModelState, updates: favano.ClientUpdates
+    ) -> favano.ModelState:
+        return self.weighted(state)
+
+    def weighted(self, state: favano.ModelState) -> favano.ModelState:
+        return state
+
+
+def test_a_function_that_nobody_calls_is_refused() -> None:
+    rule = "train is no hook of favano.Method, and nothing in the class calls it; hooks: check, p"
+    with pytest.raises(BadInput, match=f"^method=mine: {rule}.* begins with an underscore"):
+        type("Mine", (Step,), {"train": lambda self, model: model})
+    rule = "choose is no hook of favano.Policy.* hooks: check, start, join, "
+    with pytest.raises(BadInput, match=f"^policy=mine: {rule}"):
+        type("Mine", (Rounds,), {"choose": lambda self: None})
+    rule = "after is no hook of favano.ServerTransform.* hooks: check, init, deltas, step "
+    with pytest.raises(BadInput, match=f"^server=mine: {rule}"):
+        type("Mine", (favano.ServerTransform,), {"step": max, "after": lambda self: None})
+
+
+def test_what_may_be_called_is_not() -> None:
+    class Base(favano.Method[favano.ModelState]):  # others inherit from it, and call it
+        def shared(self) -> float:
+            return 1.0
+
+    class Mine(Base):
+        def aggregate(
+            self, state: favano.ModelState, updates: favano.ClientUpdates
+        ) -> favano.ModelState:
+            parts = [self.of_row(row) for row in range(2)] + [getattr(self, "by_name")()]  # noqa: B009
+            return state._replace(model=state.model * sum(parts) * self.once)
+
+        def of_row(self, row: int) -> float:
+            return float(row)
+
+        def by_name(self) -> float:
+            return self.shared()
+
+        def _read(self) -> float:
+            return self.in_property()
+
+        def in_property(self) -> float:
+            return 2.0
+
+        @property
+        def unread(self) -> float:
+            return self.in_property()
+
+        @cached_property
+        def once(self) -> float:
+            return 1.0
+
+        @staticmethod
+        def without_self() -> float:
+            return 1.0
+
+        @classmethod
+        def of_class(cls) -> float:
+            return 1.0
+
+    class Weighs(Step):
+        def weighted(self, state: favano.ModelState) -> favano.ModelState:
+            return state
+
+    assert (Mine().name, Weighs().name) == ("mine", "weighs")
 
 
 def test_a_file_says_what_its_class_lacks(tmp_path: Path) -> None:

@@ -697,6 +697,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: simulate(seeds=None), "seeds=None: need a valid integer$"),
     (lambda: simulate(rate_decay="maybe"), "rate_decay=maybe: need a valid boolean"),
     (lambda: simulate(device="tpu"), "device=tpu: need cpu, cuda or cuda:N$"),
+    (lambda: simulate(device="meta"), "device=meta: need cpu, cuda or cuda:N$"),
+    (lambda: simulate(device="mps"), "device=mps: need cpu, cuda or cuda:N; .* write cpu$"),
     (lambda: simulate(device=3), "device=3: need a valid string$"),
     (lambda: simulate(selected=9), r"selected=9: need 1..clients \(4\)$"),
     (lambda: simulate(deadline=3.0), "deadline=3.0: is a key of methods with rounds, which favano"),

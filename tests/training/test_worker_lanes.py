@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from favano.training import Job, LocalRule, LoopTrainer, Task, Work, WorkerLanes, one_thread
+from favano.errors import BadInput
+from favano.training import Job, LocalRule, LoopTrainer, Loss, Work, WorkerLanes, one_thread
 from favano.types import Vector
 from tests.forks import FORKS
 from tests.training.test_stack_lanes import perceptron, trainers
@@ -34,18 +36,29 @@ def load(lanes: WorkerLanes, start: Vector, jobs: int) -> None:
     lanes.load(number, start.repeat(jobs, 1), none, work)
 
 
-def test_a_worker_that_fails_says_why() -> None:
+def broken(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    raise ZeroDivisionError("no such loss")
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "said"),
+    [
+        (broken, BadInput, r"^function=broken: raises ZeroDivisionError: no such loss \(.*line"),
+        (functional.l1_loss, RuntimeError, "^local training failed in a worker:\nTraceback"),
+    ],
+    ids=["own", "library"],
+)
+def test_a_worker_that_fails_says_why(loss: Loss, kind: type[Exception], said: str) -> None:
     trainer = plain()
-
-    def broken(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        raise ZeroDivisionError("no such loss")
-
-    task = Task(trainer.task.features, trainer.task.labels, trainer.task.batches, loss=broken)
+    task = replace(trainer.task, loss=loss)
     failing = LoopTrainer(trainer.model, task, LocalRule())
     with WorkerLanes(trainer.model, [failing], workers=1) as lanes:
         load(lanes, trainer.model.snapshot(), 1)
-        with pytest.raises(RuntimeError, match="no such loss"):
+        with pytest.raises(kind, match=said) as raised:
             lanes.collect()
+    if (cause := raised.value.__cause__) is not None:
+        assert repr(cause) == "ZeroDivisionError('no such loss')"
+        assert "in broken\n" in cause.__notes__[0]  # the traceback of the worker
 
 
 def kill_one_and_go_on(lanes: WorkerLanes, start: Vector) -> None:

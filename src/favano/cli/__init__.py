@@ -36,6 +36,7 @@ def main() -> None:
     """Run the command line. Bad input ends with one sentence and exit code 2."""
     try:
         from favano.cli.commands import make_app
+        from favano.cli.shell import show_traceback
         from favano.errors import BadInput, ClusterLost, Diverged, WriteFailed, require
         from favano.notices import to_standard_error
     except KeyboardInterrupt:
@@ -53,6 +54,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # if it cannot be written, this is said below
     except BadInput as error:
+        show_traceback(error)
         sys.exit(_say(error, 2))
     except MemoryError as error:
         sys.exit(_say(f"the run needs more memory than there is: {error}", 2))

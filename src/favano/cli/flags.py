@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from favano.cli.progress import decoding
-from favano.cli.shell import say
+from favano.cli.shell import TRACEBACK, say
 from favano.code_digest import file_digest
 from favano.errors import require
 from favano.methods import AnyMethod, all_methods, method_class
@@ -57,6 +57,10 @@ Trust = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document and nothing else")]
 
+_Traceback = Annotated[
+    bool, typer.Option(TRACEBACK, help="of an error in a file of yours, show where it comes from")
+]
+
 ALGORITHMS = "algorithms"
 _OWN = "own_options"  # of a user's methods, as KEY=VALUE
 _OWN_FLAG = "--own-options"
@@ -81,7 +85,9 @@ _ESSENTIAL = (  # what nine of ten runs set
     "dataset", "split", "model", "batch_size", "clients", "fast_fraction", "slow_mean", "selected",
     "learning_rate", "local_steps", "codec", "horizon", "seeds", "evaluate_every", "device",
 )  # fmt: skip
-_SELDOM = ("checkpoint_every", "label", POLICY, "cluster", "data_dir", READING)  # of a command
+_SELDOM = (  # of a command
+    "checkpoint_every", "label", POLICY, "cluster", "data_dir", READING, "traceback",
+)  # fmt: skip
 
 
 class SpecCommand(TyperCommand):
@@ -261,6 +267,7 @@ def with_spec_flags(
         flags = {name: arguments.pop(name) for name in names}
         given = {key: value for key, value in flags.items() if value is not None}
         given |= dict(text.split("=", 1) for text in cast(list[str], arguments.pop(_OWN) or []))
+        arguments.pop("traceback")  # it is read where an error is shown
         for name in lists & given.keys():
             given[name] = str(given[name]).split(",")
         command(flags=given, **arguments)
@@ -269,6 +276,9 @@ def with_spec_flags(
     parameters += [_parameter(name, str, text=_NAMES[name]) for name in keys]
     parameters += [_parameter(option.name, option.kind) for option in every.values()]
     parameters.append(_parameter(_OWN, list))
+    only = inspect.Parameter.KEYWORD_ONLY
+    shown = inspect.Parameter("traceback", only, default=False, annotation=_Traceback)
+    parameters.append(shown)
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__doc__ = command.__doc__
     return wrapper

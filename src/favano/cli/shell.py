@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -32,6 +33,7 @@ from favano.specification.spec import Spec
 screen, notes = console(stderr=False), console()
 
 INTERRUPTED = 130
+TRACEBACK = "--traceback"
 TARGET_TEXT = "metric to reach: time, steps and bits to it [90 % of the best]"
 
 
@@ -105,6 +107,12 @@ def leave(sentence: str, code: int = INTERRUPTED) -> NoReturn:
     """End the command with a message."""
     say(sentence)
     raise typer.Exit(code)
+
+
+def show_traceback(error: Exception) -> None:
+    """Print where an error comes from, if the command line asks for it."""
+    if TRACEBACK in sys.argv:
+        traceback.print_exception(error)
 
 
 def say(sentence: str) -> None:

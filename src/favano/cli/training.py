@@ -23,8 +23,9 @@ from favano.cli.shell import (
     leave,
     notes,
     say,
+    show_traceback,
 )
-from favano.errors import require
+from favano.errors import BadInput, require
 from favano.planning.comparison import without_exact_weights
 from favano.planning.planned import check_plans
 from favano.records import RunRecord, worst
@@ -155,16 +156,22 @@ def train(
         if cluster in (None, "none"):
             begin_cuda(specs[0].run.device)
         earlier = {} if force else earlier_results(missing)
+        failed: BadInput | None = None
         listeners = trackers(tracked, specs)
         with ExitStack() as during:
             if live:
                 shown = _shown(dict(zip(folders, specs, strict=True)), missing, earlier)
                 listeners += during.enter_context(live_page(shown, str(out / PAGE), say, target))
-            results = _results(missing, data_dir, every, cluster, listeners, earlier)
+            try:
+                results = _results(missing, data_dir, every, cluster, listeners, earlier)
+            except BadInput as error:
+                if not error.results:  # before anything was measured
+                    raise
+                results, failed = error.results, error
         if not force:
             for result, folder in zip(results, missing, strict=True):
                 check_content(folder, result.summary)
-        _keep(results, list(missing), out)
+        _keep(results, list(missing), out, failed)
 
 
 def _shown(
@@ -212,7 +219,9 @@ def _results(
             )
 
 
-def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None:
+def _keep(
+    results: Sequence[Result], folders: Sequence[Path], out: Path, failed: BadInput | None
+) -> None:
     """Write results; exit with a message if a run did not reach its end."""
     stopped, kept = [], []
     for result, folder in zip(results, folders, strict=True):
@@ -231,6 +240,9 @@ def _keep(results: Sequence[Result], folders: Sequence[Path], out: Path) -> None
     if len(kept) == len(stopped):
         names = " and ".join(map(str, kept))
         where = f"{names} {'keeps its' if len(kept) == 1 else 'keep their'} earlier complete result"
+    if failed is not None:
+        show_traceback(failed)
+        leave(f"{failed}; {where}", 2)
     leave(f"{stopped[0] or 'interrupted'}; {where}", 1 if stopped[0] else INTERRUPTED)
 
 

@@ -14,10 +14,15 @@ import numpy as np
 from favano.errors import BadInput, in_hook, require
 from favano.methods.arrays import column
 from favano.methods.context import Context
-from favano.options import Options, refuse_misspelt, unknown_attribute
+from favano.options import Options, refuse_unread, unknown_attribute
 from favano.policies import Policy, Rounds
 from favano.schedule import Schedule
 from favano.types import Floats, Ints, Stack, Vector
+
+HOOKS = (
+    "check", "policy", "init", "aggregate", "next_client_model", "gradient_correction",
+    "local_step", "aggregate_buffers", "rates",
+)  # fmt: skip
 
 
 class Expected(NamedTuple):
@@ -139,7 +144,7 @@ class Method(Options, ABC, Generic[S]):
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         cls.title = cls.__dict__.get("title") or cls.__name__
-        refuse_misspelt(cls, Method, "method")
+        refuse_unread(cls, Method, "method", HOOKS)
         others = [attribute.name for attribute in fields(cls) if "option" not in attribute.metadata]
         names = ", ".join(name for name in others if name != "label")
         rule = f"{names}: declare it by favano.option, or without a type if it is a constant"

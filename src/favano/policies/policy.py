@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import FrozenInstanceError, replace
 from math import inf, nan
 from typing import ClassVar, NamedTuple, NoReturn, Self, TypeAlias
 
-from favano.errors import BadInput, format_error, require
-from favano.options import Options, option, refuse_misspelt
+from favano.errors import BadInput, in_hook, require
+from favano.options import Options, option, refuse_unread
 from favano.rng import Stream, word
 from favano.user_classes import is_ours
 
 VALUES = ("loss", "delta_norm", "server_distance")  # of client updates, that policies may see
+HOOKS = (
+    "check", "start", "join", "leave", "away", "back", "receive", "act", "wakes", "lost", "end",
+)  # fmt: skip
 _SERVER = 2**40  # the server's own stream among those of the clients
 
 StepsPerJob: TypeAlias = int | tuple[int, ...]  # K of all clients, or of each
@@ -106,7 +109,7 @@ class Policy(Options, ABC):
         """Name the policy, and let attributes be set that are not options."""
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
         if cls.__module__ != __name__:
-            refuse_misspelt(cls, Policy, "policy")
+            refuse_unread(cls, Policy, "policy", HOOKS)
         setattr(cls, "__setattr__", _set_state)  # noqa: B010
 
     def __post_init__(self) -> None:
@@ -242,18 +245,7 @@ def _of(client: int, steps: StepsPerJob) -> int:
 
 def policy_errors(policy: Policy) -> AbstractContextManager[None]:
     """An exception in a policy of one's own becomes BadInput with its name, by any clock."""
-    return nullcontext() if is_ours(policy) else _own_errors(policy)
-
-
-@contextmanager
-def _own_errors(policy: Policy) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, BadInput):
-            raise
-        rule = f"raises {format_error(error)}"
-        raise BadInput("policy", type(policy).__name__, rule) from error
+    return nullcontext() if is_ours(policy) else in_hook("policy", type(policy).__name__, "")
 
 
 def drawn_place(seed: int, index: int, size: int) -> int:

@@ -8,7 +8,7 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput, format_error, require
+from favano.errors import in_hook, require
 from favano.metrics.evaluation import Evaluator
 
 
@@ -31,11 +31,8 @@ def check_metrics(evaluate: Evaluator) -> None:
 
 def _called(name: str, function: Callable[..., object], *given: Tensor) -> object:
     """What a function of the user's returns."""
-    try:
-        with torch.no_grad():
-            return function(*given)
-    except Exception as error:
-        raise BadInput("metrics", name, f"raises {format_error(error)}") from error
+    with in_hook("metrics", name, ""), torch.no_grad():
+        return function(*given)
 
 
 def _check_value(name: str, value: object, samples: int, *, whole: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from favano.data import is_natural
-from favano.errors import require
+from favano.errors import BadInput, require
 from favano.methods import AMethod, AnyMethod, as_method
 from favano.methods.context import K
 from favano.notices import console, notice
@@ -93,7 +93,9 @@ def simulate(
 
     Ctrl-C raises `favano.Interrupted`, a `KeyboardInterrupt` whose `result` holds the evaluations
     made so far. So does `favano.NonFiniteUpdate`, which ends a run that meets NaN or infinity, and
-    so does an error of `on_evaluate`, which is raised as it came.
+    so does an error of `on_evaluate`, which is raised as it came. Any other error in code of yours
+    is the cause of a `favano.BadInput` that says where it was raised; in the middle of runs it has
+    a `result`, too.
     """
     return _run(
         [method], problem, fleet, keys, progress, on_evaluate, track, live, checkpoints, cluster
@@ -238,6 +240,10 @@ def _run(
                 results = together(specs, progress=shown, on_evaluate=observer, checkpoints=kept)
     except ObserverFailed as error:
         results, failed = error.results, error.error
+    except BadInput as error:
+        if not error.results:  # before anything was measured
+            raise
+        results, failed = error.results, error
     network = partial(new_network, inputs.network(specs[0]))
     comparison = Comparison([replace(result, _network=network) for result in results])
     alone = comparison.results[0] if len(comparison.results) == 1 else comparison

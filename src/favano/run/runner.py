@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from favano.engine import RunEvent
-from favano.errors import require
+from favano.errors import BadInput, own_failure, require
 from favano.forked_calls import ForkedCalls, usable_cores
 from favano.metrics import client_metrics
 from favano.planning.audit import who_trains
@@ -75,9 +75,10 @@ def run_together(
 ) -> list[Result]:
     """Run every seed of several specifications with one network on one set of lanes.
 
-    Ctrl-C ends the runs early: their evaluations are kept, marked partial. So does an observer that
-    raises an error: `ObserverFailed` has the results. A run that meets NaN ends alone. `workers` is
-    the number of processes, by default one per core; it changes no result.
+    Ctrl-C ends the runs early: their evaluations are kept, marked partial. So does an error in code
+    of the user's, which is raised as BadInput, and one in an observer: `ObserverFailed`; either has
+    the results. A run that meets NaN ends alone. `workers` is the number of processes, by default
+    one per core; it changes no result.
     `finished` gets each result soon after all its seeds have ended. `on_evaluate` is called after
     every evaluation, `on_steps` with the local steps that lanes have made. Without `audits` the
     results do not say who trained the models and whom they serve. With `checkpoints` runs go on
@@ -162,7 +163,7 @@ def run_together(
             for run in runs:
                 run.interrupt()
     if failed is not None:
-        failed.results = results
+        failed.results = results if any(result.rows for result in results) else []
         raise failed
     return results
 
@@ -174,9 +175,10 @@ def _train(
     on_steps: Callable[[StepsDone], None],
     keeper: CheckpointManager | None,
     ended: _EndedRuns,
-) -> ObserverFailed | None:
-    """Train until all runs have ended, or Ctrl-C or an error of an observer, which is returned."""
-    display, failed = progress or Silence(), None
+) -> ObserverFailed | BadInput | None:
+    """Train until all runs have ended, or Ctrl-C or an error of the user's, which is returned."""
+    display = progress or Silence()
+    failed: ObserverFailed | BadInput | None = None
     made = 0  # local steps that the display does not know of
     display.begin(sum(run.steps_left for run in runs))
     try:
@@ -196,8 +198,10 @@ def _train(
     except KeyboardInterrupt:
         for run in runs:
             run.interrupt()
-    except ObserverFailed as error:
-        failed = error
+    except Exception as error:
+        failed = error if isinstance(error, ObserverFailed) else own_failure(error)
+        if failed is None:
+            raise
         for run in runs:
             run.interrupt()
     finally:

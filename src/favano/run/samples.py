@@ -31,6 +31,7 @@ from favano.types import Array, Ints
 
 ModelFactory: TypeAlias = Callable[[], nn.Module]
 
+_DEVICES = "need cpu, cuda or cuda:N"
 _TEST_BLOCK = 4096
 _CALIBRATION = 512  # samples
 
@@ -216,7 +217,10 @@ def check_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise BadInput("device", name, "need cpu, cuda or cuda:N") from None
+        raise BadInput("device", name, _DEVICES) from None
+    rule = f"{_DEVICES}; the GPU of a Mac is not used, write cpu"
+    require(device.type != "mps", "device", name, rule)
+    require(device.type in ("cpu", "cuda"), "device", name, _DEVICES)
     if device.type == "cuda":
         # Tensors of many sizes would fragment blocks of fixed size.
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")

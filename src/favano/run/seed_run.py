@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
+from math import nan
 from time import perf_counter
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from favano.engine import (
     evaluation_times,
     live_models,
 )
-from favano.errors import NonFiniteUpdate
+from favano.errors import NonFiniteUpdate, own_failure
 from favano.metrics import ClientEvaluator, Evaluator
 from favano.planning.audit import Trained, who_trains
 from favano.planning.planned import Planned
@@ -313,7 +314,7 @@ class SeedRun:
         return {SavedSeed, Recorded, Observation, Tracked, BoundRow, Point, *KINDS, *own}
 
     def interrupt(self) -> None:
-        """Note Ctrl-C: the result is partial unless the run has ended."""
+        """Note Ctrl-C or an error of the user's: the result is partial unless the run has ended."""
         self.result.interrupted = True
         if not self.over:
             self.result.summary.status = "partial"
@@ -333,7 +334,7 @@ class SeedRun:
             record = replace(
                 run_record(self.result.spec.name, rows[-1], end if whole else "partial"),
                 wall_seconds=self.ended - self.began,
-                mean_model=self._score(last.mean),
+                mean_model=self._mean_scores(last.mean),
                 refused_updates=last.refused,
                 decoding_failures=last.wrapped,
                 cause=self._cause,
@@ -344,10 +345,16 @@ class SeedRun:
             kept = last.server if self._best is None else self._best[1]
             self.result.states[self.planned.seed] = self.evaluate.state_dict(kept)
 
-    def _score(self, vector: Vector) -> dict[str, float]:
-        """Metrics and loss of a model, by name."""
-        loss, *values = self.judge.measure(vector).tolist()
-        return {**dict(zip(self.recorder.metrics, values, strict=True)), LOSS.name: loss}
+    def _mean_scores(self, mean: Vector) -> dict[str, float]:
+        """Metrics and loss of the mean model, by name; NaN if it is they that have failed."""
+        names = (*self.recorder.metrics, LOSS.name)
+        try:
+            loss, *values = self.judge.measure(mean).tolist()
+        except Exception as error:
+            if not self.result.interrupted or own_failure(error) is None:
+                raise
+            return dict.fromkeys(names, nan)
+        return dict(zip(names, (*values, loss), strict=True))
 
     @property
     def describes(self) -> bool:

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from favano.errors import BadInput
+from favano.errors import BadInput, own_failure
 from favano.screening import finite_rows
 from favano.training.flat import FlatModel
 from favano.training.kernel_sets import default_kernels, using
@@ -211,8 +211,8 @@ class _Worker:
     ) -> tuple[int, bool, float, str | BadInput]:
         """Train a job, and write its end model over the start model.
 
-        Returns the slot, whether the end model is finite, the loss if it is measured, and the
-        traceback of an error, or what was refused.
+        Returns the slot, whether the end model is finite, the loss if it is measured, and what was
+        refused, or the traceback of an error that is not the user's.
         """
         try:
             trainer = self.trainers[job.task]
@@ -222,7 +222,5 @@ class _Worker:
             end = trainer.run(place, job, correction, losses=losses)
             place.copy_(end)
             return slot, finite_rows(end[None])[0], mean_loss(losses or ()), ""
-        except BadInput as error:
-            return slot, True, math.nan, error
-        except Exception:
-            return slot, True, math.nan, traceback.format_exc()
+        except Exception as error:
+            return slot, True, math.nan, own_failure(error) or traceback.format_exc()

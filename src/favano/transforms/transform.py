@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 
 from favano.errors import require
 from favano.methods.method import ClientUpdates
-from favano.options import Options, refuse_misspelt, text_of
+from favano.options import Options, refuse_unread, text_of
 from favano.types import Stack, Vector
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class ServerTransform(Options, Generic[T]):
         if cls.__module__ == __name__:
             return
         cls.name = cls.__dict__.get("name") or cls.__name__.lower()
-        refuse_misspelt(cls, ServerTransform, "server")
+        refuse_unread(cls, ServerTransform, "server", ("check", "init", "deltas", "step"))
         useful = cls.has("deltas") or cls.has("step")
         require(useful, "server", cls.name, "has neither deltas nor step; define one of them")
 
