@@ -29,6 +29,7 @@ from favano.timing import (
     parse_availability,
 )
 from favano.timing.availability import Recorded
+from tests.schedule.test_concurrency import most_at_work
 
 HORIZON = 100.0
 SEND = Buffered(buffer=1, local_steps=4, hand_out="arrival", interaction_time=0.0)
@@ -288,6 +289,8 @@ def there(presence: object, client: int, time: float) -> bool:
 FOUR = Buffered(buffer=1, local_steps=5, concurrency=4)  # at work at most
 UNIFORM = replace(FOUR, hand_out="uniform")
 AT_ONCE = replace(UNIFORM, interaction_time=0.0)
+FLUSH = replace(FOUR, buffer=2, interaction_time=0.0)
+CHECK_IN = replace(FOUR, hand_out="check-in", check_in_rate=2.0)
 SLOW_SERVER = Links(np.zeros(SIX), np.zeros(SIX), server_down=0.0, server_up=4.0)
 CRASH = (Fault((3,), "crash", 18.0),)
 
@@ -311,6 +314,11 @@ CRASH = (Fault((3,), "crash", 18.0),)
 @example(
     absent("two-state:2:3", 2, "paused", timeout=25.0), replace(UNIFORM, buffer=2), [2.0] * SIX, 2
 )
+# Too many at work: left in the server's pause, in the buffer, in a queue, on the server's link.
+@example(absent("two-state:30:15", 0, "lost"), replace(FOUR, hand_out="idle"), [2.0] * SIX, 3)
+@example(absent("two-state:30:15", 3, "lost"), FLUSH, [2.0] * SIX, 0)
+@example(absent("daily:0.5:3:60", 0, "later"), AT_ONCE, [1.0] * SIX, 1)
+@example(absent("two-state:30:15", 3, "lost", links=SLOW_SERVER), CHECK_IN, [1.0] * SIX, 1)
 def test_whatever_clients_meet(
     met: Conditions, policy: Policy, means: list[float], seed: int
 ) -> None:
@@ -333,6 +341,8 @@ def test_whatever_clients_meet(
             least = least if not polled else 0.0 if met.links is None else met.links.up[client]
             assert s.finish[job] - s.begin[job] >= least - 1e-6, "it came before it was sent"
             assert s.used_by[job] > s.start_version[job]
+    if isinstance(policy, Buffered):
+        assert most_at_work(schedule) <= (policy.concurrency or SIX), "too many at work"
     if s.uploads is None:  # nothing has happened at all
         assert met.always_there
         return
