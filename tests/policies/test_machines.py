@@ -318,6 +318,41 @@ def test_whose_answer_is_here_keeps_its_place() -> None:
     assert len(at_work) == 1
 
 
+def test_whose_update_is_in_the_buffer_keeps_its_place() -> None:
+    """It is dispatched at the flush; a client that joins before would be one too many."""
+    reader, _ = started(Buffered(buffer=2, local_steps=K, hand_out="flush", concurrency=2), 2)
+    reader.receive(ReceivedUpdate(0, 0, -1, K), 0.0)
+    assert reader.act(1.0) is None
+    reader.join(2, 1.0)
+    assert acted(reader, 1.0).dispatch == []
+    reader.receive(ReceivedUpdate(1, 1, -1, K), 2.0)
+    assert acted(reader, 2.0).dispatch == [Dispatch(0), Dispatch(1)]
+
+
+def test_jobs_that_wait_for_a_client_have_places() -> None:
+    """Client 0 has both jobs: none is left for clients that join, nor once it has done one."""
+    reader, _ = started(Buffered(buffer=3, local_steps=K, hand_out="uniform", concurrency=2), 2)
+    reader.away(1, 0.0)
+    for job in (0, 1):
+        reader.receive(ReceivedUpdate(job, job, -1, K), 1.0)
+        assert acted(reader, 1.0).dispatch == [Dispatch(0)]
+    reader.join(2, 2.0)
+    assert acted(reader, 2.0).dispatch == []
+    reader.receive(ReceivedUpdate(0, 2, -1, K), 3.0)
+    assert len(acted(reader, 3.0).dispatch) == 1
+    reader.join(3, 4.0)
+    assert acted(reader, 4.0).dispatch == []
+
+
+def test_an_update_of_a_client_that_has_left_opens_no_second_place() -> None:
+    policy = Buffered(buffer=2, local_steps=K, hand_out="idle", concurrency=1)
+    reader, ((client, *_),) = started(policy, 3)
+    reader.leave(client, 1.0)
+    assert len(acted(reader, 1.0).dispatch) == 1
+    reader.receive(ReceivedUpdate(client, 0, -1, K), 1.0)
+    assert reader.act(1.0) is None
+
+
 def test_ticks_go_on_beyond_those_that_are_drawn_at_once() -> None:
     """As many clients as are asked for, at each of a thousand ticks."""
     reader, calls = started(Polling(selected=1, local_steps=K), 3)

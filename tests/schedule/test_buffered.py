@@ -8,6 +8,7 @@ import pytest
 from favano.policies import Buffered
 from favano.schedule import Schedule, plan
 from favano.timing import Deterministic, Trace, client_speeds, traced_fleet, two_speeds
+from tests.schedule.test_concurrency import most_at_work
 
 # one step a job: client 0 takes 2, client 1 takes 5, client 2 takes 9
 FLEET = traced_fleet(Trace((np.array([2.0]), np.array([5.0]), np.array([9.0]))))
@@ -80,12 +81,7 @@ def test_idle_clients_replace_those_that_answer() -> None:
     policy = Buffered(buffer=3, local_steps=2, hand_out="idle", concurrency=4)
     schedule = plan(policy, two_speeds(10), horizon=400, seed=1)
     assert len(schedule.client) - schedule.jobs >= 4  # four at work at the end
-    events = sorted(
-        [(t, 1) for t in schedule.begin] + [(t, -1) for t in schedule.finish if t < np.inf],
-        key=lambda event: (event[0], event[1]),
-    )
-    at_work = np.cumsum([change for _, change in events])
-    assert at_work.max() <= 4
+    assert most_at_work(schedule) == 4
 
 
 def test_a_distinct_buffer_holds_a_client_once() -> None:

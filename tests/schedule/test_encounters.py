@@ -7,7 +7,7 @@ from math import inf, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from favano.errors import BadInput
@@ -30,6 +30,7 @@ from favano.timing import (
 )
 from favano.timing.availability import Recorded
 from tests.examples import examples
+from tests.schedule.test_concurrency import most_at_work
 
 HORIZON = 100.0
 SEND = Buffered(buffer=1, local_steps=4, hand_out="arrival", interaction_time=0.0)
@@ -238,23 +239,28 @@ POLICIES: list[Policy] = [
     Windowed(local_steps=5),
     Adaptive(local_steps=5, most_steps=9),
 ]
+SIX = 6
+AWAY: tuple[WhenAway, ...] = ("lost", "paused", "later")
 KINDS = ("leave", "start", "crash", "hang", "continue", "slow", "lose", "late", "duplicate")
 
 
+def absent(name: str, seed: int, when_away: WhenAway, **rest: object) -> Conditions:
+    """When six clients are there, by a law, and what else they meet."""
+    law = parse_availability(name)
+    presence = None if law is None else law.presence(seed, np.arange(SIX), 150.0)
+    return Conditions(presence, when_away, **rest)  # type: ignore[arg-type]
+
+
 @st.composite
-def conditions(draw: st.DrawFn, clients: int) -> Conditions:
-    """Anything that clients may meet."""
-    law = parse_availability(
-        draw(st.sampled_from(["always", "daily:0.5:3:60", "two-state:30:15", "two-state:2:3"]))
-    )
-    seed, streams = draw(st.integers(0, 99)), np.arange(clients)
+def conditions(draw: st.DrawFn) -> Conditions:
+    """Anything that six clients may meet."""
+    laws = ["always", "daily:0.5:3:60", "two-state:30:15", "two-state:2:3"]
+    law, seed = draw(st.sampled_from(laws)), draw(st.integers(0, 99))
     faults = draw(
         st.lists(
             st.builds(
                 Fault,
-                st.lists(st.integers(0, clients - 1), min_size=1, max_size=3, unique=True).map(
-                    tuple
-                ),
+                st.lists(st.integers(0, SIX - 1), min_size=1, max_size=3, unique=True).map(tuple),
                 st.sampled_from((*KINDS, "poison")),
                 st.floats(0, 40),
                 st.integers(0, 20),
@@ -263,18 +269,13 @@ def conditions(draw: st.DrawFn, clients: int) -> Conditions:
             max_size=8,
         )
     )
-    times = st.lists(st.sampled_from([0.0, 0.5, 4.0]), min_size=clients, max_size=clients)
+    times = st.lists(st.sampled_from([0.0, 0.5, 4.0]), min_size=SIX, max_size=SIX)
     links = None
     if draw(st.booleans()):
         server = draw(st.sampled_from([0.0, 0.7]))
         links = Links(np.array(draw(times)), np.array(draw(times)), server, server)
-    return Conditions(
-        presence=None if law is None else law.presence(seed, streams, 150.0),
-        when_away=draw(st.sampled_from(["lost", "paused", "later"])),
-        links=links,
-        timeout=draw(st.sampled_from([inf, 25.0])),
-        faults=tuple(faults),
-    )
+    when_away, timeout = draw(st.sampled_from(AWAY)), draw(st.sampled_from([inf, 25.0]))
+    return absent(law, seed, when_away, links=links, timeout=timeout, faults=tuple(faults))
 
 
 def there(presence: object, client: int, time: float) -> bool:
@@ -286,14 +287,45 @@ def there(presence: object, client: int, time: float) -> bool:
     return any(begin - 1e-6 <= time <= end + 1e-6 for begin, end in both)
 
 
+FOUR = Buffered(buffer=1, local_steps=5, concurrency=4)  # at work at most
+UNIFORM = replace(FOUR, hand_out="uniform")
+AT_ONCE = replace(UNIFORM, interaction_time=0.0)
+FLUSH = replace(FOUR, buffer=2, interaction_time=0.0)
+CHECK_IN = replace(FOUR, hand_out="check-in", check_in_rate=2.0)
+SLOW_SERVER = Links(np.zeros(SIX), np.zeros(SIX), server_down=0.0, server_up=4.0)
+CRASH = (Fault((3,), "crash", 18.0),)
+
+
 @examples(60)
-@given(st.data())
-def test_whatever_clients_meet(data: st.DataObject) -> None:
+@given(
+    conditions(),
+    st.sampled_from(POLICIES),
+    st.lists(st.sampled_from([1.0, 2.0, 9.0]), min_size=SIX, max_size=SIX),
+    st.integers(0, 99),
+)
+# Begun at infinity; and in the future, so that a crash was before its begin.
+@example(absent("two-state:30:15", 1, "paused", links=SLOW_SERVER), UNIFORM, [1.0] * SIX, 0)
+@example(
+    absent("two-state:30:15", 1, "paused", links=SLOW_SERVER, faults=CRASH),
+    AT_ONCE,
+    [1.0] * SIX,
+    8,
+)
+# Dispatched while away: it was given up in the server's pause, and went away.
+@example(
+    absent("two-state:2:3", 2, "paused", timeout=25.0), replace(UNIFORM, buffer=2), [2.0] * SIX, 2
+)
+# Too many at work: left in the server's pause, in the buffer, in a queue, on the server's link.
+@example(absent("two-state:30:15", 0, "lost"), replace(FOUR, hand_out="idle"), [2.0] * SIX, 3)
+@example(absent("two-state:30:15", 3, "lost"), FLUSH, [2.0] * SIX, 0)
+@example(absent("daily:0.5:3:60", 0, "later"), AT_ONCE, [1.0] * SIX, 1)
+@example(absent("two-state:30:15", 3, "lost", links=SLOW_SERVER), CHECK_IN, [1.0] * SIX, 1)
+def test_whatever_clients_meet(
+    met: Conditions, policy: Policy, means: list[float], seed: int
+) -> None:
     """No contact while away, no message before it was sent, and every fault accounted for."""
-    met, policy = data.draw(conditions(6)), data.draw(st.sampled_from(POLICIES))
-    means = np.array(data.draw(st.lists(st.sampled_from([1.0, 2.0, 9.0]), min_size=6, max_size=6)))
-    speeds = ClientSpeeds(means, Geometric(), np.arange(6), met)
-    schedule = plan(policy, speeds, horizon=150.0, seed=data.draw(st.integers(0, 99)))
+    speeds = ClientSpeeds(np.array(means), Geometric(), np.arange(SIX), met)
+    schedule = plan(policy, speeds, horizon=150.0, seed=seed)
     s, count = schedule, len(schedule.client)
     used = s.used_by < s.updates
     late = {client for fault in met.faults if fault.what == "late" for client in fault.clients}
@@ -310,6 +342,8 @@ def test_whatever_clients_meet(data: st.DataObject) -> None:
             least = least if not polled else 0.0 if met.links is None else met.links.up[client]
             assert s.finish[job] - s.begin[job] >= least - 1e-6, "it came before it was sent"
             assert s.used_by[job] > s.start_version[job]
+    if isinstance(policy, Buffered):
+        assert most_at_work(schedule) <= (policy.concurrency or SIX), "too many at work"
     if s.uploads is None:  # nothing has happened at all
         assert met.always_there
         return

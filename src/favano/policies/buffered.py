@@ -116,10 +116,11 @@ class Buffered(SpentBy, Policy):
         self._new: list[int] = []
         self._idle: list[int] = []
         self._is_idle: set[int] = set()
-        self._at_work: set[int] = set()
+        self._at_work: dict[int, int] = {}  # the jobs of each client, and of all
+        self._jobs = 0
         self._here: deque[ReceivedUpdate] = deque()
         self._buffer: list[ReceivedUpdate] = []
-        self._version, self._open_places, self._assigned = -1, 0, 0
+        self._version, self._assigned = -1, 0
         self._came, self._next_check_in = 0, inf
         if self.hand_out == "check-in":
             self._next_check_in = self._gap()
@@ -137,9 +138,7 @@ class Buffered(SpentBy, Policy):
         if client in self._is_idle:
             self._idle.remove(client)
             self._is_idle.discard(client)
-        if client in self._at_work:
-            self._at_work.discard(client)
-            self._open_places += 1
+        self._jobs -= self._at_work.pop(client, 0)
 
     def away(self, client: int, now: float) -> None:
         if client in self._is_present:
@@ -152,7 +151,10 @@ class Buffered(SpentBy, Policy):
 
     def receive(self, update: ReceivedUpdate, now: float) -> None:
         self._selector.receive(update)
-        self._at_work.discard(update.client)
+        if jobs := self._at_work.pop(update.client, 0):  # else it has left
+            self._jobs -= 1
+            if jobs > 1:
+                self._at_work[update.client] = jobs - 1
         self._here.append(update)
 
     def lost(self, update: ReceivedUpdate, now: float) -> None:
@@ -160,7 +162,6 @@ class Buffered(SpentBy, Policy):
             self._buffer.remove(update)
         else:
             self._here.remove(update)
-            self._open_places += 1
         self._new += [client for client in self._free([update.client]) if client not in self._idle]
 
     def wakes(self) -> float:
@@ -174,8 +175,8 @@ class Buffered(SpentBy, Policy):
                 return Action(dispatch=self._check_in())
         if self._new:
             return Action(dispatch=self._welcome())
-        if self._open_places and self._idle and self.hand_out == "idle":  # a client was lost
-            return Action(dispatch=self._fill())
+        if self.hand_out == "idle" and self._idle and self._places(1):  # a client was lost
+            return Action(dispatch=self._fill(len(self._idle)))
         while len(self._buffer) < self.buffer:
             if not self._here:
                 return None
@@ -188,23 +189,17 @@ class Buffered(SpentBy, Policy):
 
     def _welcome(self) -> list[Dispatch]:
         """New clients begin, as many as may be at work."""
-        busy = len(self._at_work) + len(self._here)  # whose update is here keeps its place
-        free = len(self._new) if self.concurrency is None else max(0, self.concurrency - busy)
-        size = min(free, len(self._new))
         if self._draws_alike:  # all newcomers' draws are of one round
             self._selector.round = 0
-        order = self._selector.select(self._new, size)
+        order = self._selector.select(self._new, self._places(len(self._new)))
         self._add_idle(sorted(set(self._new) - set(order)))
         self._new = []
-        self._open_places = max(0, self._open_places - len(order))
         return self._dispatch(order)
 
     def _check_in(self) -> list[Dispatch]:
         """A client comes by itself; it gets a job unless too many are at work."""
         self._next_check_in += self._gap()
-        full = self.concurrency is not None and len(self._at_work) >= self.concurrency
-        self._open_places = 0 if full else min(1, len(self._idle))
-        return self._fill()
+        return self._fill(min(1, len(self._idle)))
 
     def _gap(self) -> float:
         """The time until the next check-in."""
@@ -245,8 +240,18 @@ class Buffered(SpentBy, Policy):
         self._add_idle(self._free(idle))
         if self.hand_out == "check-in":
             return []
-        self._open_places += 1
-        return self._fill()
+        return self._fill(len(self._idle))
+
+    def _places(self, wanted: int) -> int:
+        """How many of the wanted jobs may be handed out now."""
+        if self.concurrency is None:
+            return wanted
+        taken = self._jobs
+        if self.hand_out != "check-in":  # whose update is here keeps its place,
+            taken += len(self._here)
+        if self.hand_out == "flush":  # or until it is used
+            taken += len(self._buffer)
+        return max(0, min(wanted, self.concurrency - taken))
 
     def _free(self, clients: Iterable[int]) -> list[int]:
         """Those that are present and have nothing to do: a client may have left and come back."""
@@ -259,10 +264,9 @@ class Buffered(SpentBy, Policy):
                 self._is_idle.add(client)
                 self._idle.append(client)
 
-    def _fill(self) -> list[Dispatch]:
-        """Idle clients take the open places."""
-        size = min(self._open_places, len(self._idle))
-        self._open_places -= size
+    def _fill(self, wanted: int) -> list[Dispatch]:
+        """So many idle clients begin, as far as there are places."""
+        size = self._places(wanted)
         if self._draws_alike:
             return self._dispatch([self._drawn_idle() for _ in range(size)])
         clients = self._selector.select(self._idle, size) if size else []
@@ -278,8 +282,11 @@ class Buffered(SpentBy, Policy):
         self._is_idle.discard(idle[-1])
         return idle.pop()
 
-    def _dispatch(self, clients: Iterable[int]) -> list[Dispatch]:
-        self._at_work.update(clients)
+    def _dispatch(self, clients: list[int]) -> list[Dispatch]:
+        clients = clients[: self._places(len(clients))]
+        for client in clients:
+            self._at_work[client] = self._at_work.get(client, 0) + 1
+        self._jobs += len(clients)
         return [Dispatch(client) for client in clients]
 
     def _draw(self, size: int) -> int:

@@ -119,7 +119,7 @@ class VirtualClock:
         self._streams: list[int] = fleet.streams.tolist()
         everyone = range(fleet.clients)
         at_first = everyone if self._encounters is None else self._encounters.at_first
-        self._left = set[int]()  # clients without a job that went away
+        self._left = set[int]()  # clients that the policy was told have left
         self._present = {self._streams[client] for client in at_first}
         with policy_errors(self._policy):
             for stream in sorted(self._present):
@@ -183,7 +183,7 @@ class VirtualClock:
             elif happening < arrival:
                 assert encounters is not None
                 self._happen(encounters)
-            elif encounters is not None and not self._gets_through(encounters):
+            elif encounters is not None and not self._gets_through(arrivals[0][4], encounters):
                 continue
             elif self.sees:
                 self.awaited = arrivals[0][3]
@@ -230,15 +230,20 @@ class VirtualClock:
             self.timeline.set("scale", [job.number], self._encounters.scale(job, job.finish))
         del self._at_work[job.stream]
         if queue := self._queues.get(job.stream):
-            queued = queue.popleft()
-            begin = max(job.finish, queued.dispatched)
+            begin = max(job.finish, queue[0].dispatched)
             if self._encounters is not None:
                 begin = self._encounters.reachable(job.client, begin)
-            self.timeline.set("begin", [queued.number], begin)
-            self.timeline.set("first_step", [queued.number], self._made[job.client])
-            self._start([queued], begin)
+            if not_after(begin, self._now):
+                self._go_on_with(queue, begin)  # else once its client is back
         self._forget_cancelled()
         return job
+
+    def _go_on_with(self, queue: deque[_Job], begin: float) -> None:
+        """A client begins the first of its jobs that wait."""
+        job = queue.popleft()
+        self.timeline.set("begin", [job.number], begin)
+        self.timeline.set("first_step", [job.number], self._made[job.client])
+        self._start([job], begin)
 
     def _forget_cancelled(self) -> None:
         """Let the next arrival be that of a job under way, when it is expected."""
@@ -358,9 +363,9 @@ class VirtualClock:
         heapq.heappush(self._arrivals, (key, key, job.tie, job.number, job, time))
         self._forget_cancelled()
 
-    def _gets_through(self, encounters: Encounters) -> bool:
-        """Whether the next update is received now; else it is lost, late, or not through yet."""
-        job, now = self._arrivals[0][4], self._now
+    def _gets_through(self, job: _Job, encounters: Encounters) -> bool:
+        """Whether an update is received as it comes; else it is lost, late, or not through yet."""
+        now = self._now
         faults = encounters.message(job, now)
         if "duplicate" in faults:
             job.copies = 2
@@ -389,14 +394,15 @@ class VirtualClock:
                     if event.job in (None, job):  # else it has ended long ago
                         self._give_up(stream)
                 case "leave":
-                    self._goes(stream, event.time, lost=event.fault or encounters.mode == "lost")
+                    lost = event.fault or encounters.mode == "lost"
+                    self._goes(encounters, stream, event.time, lost=lost)
                 case "hang":
-                    self._goes(stream, event.time, lost=False)
+                    self._goes(encounters, stream, event.time, lost=False)
                     if job is not None and job.hung is None:
                         job.hung = self._now, job.arrival
                         self._expect(job, inf)
                 case "start" | "continue" if encounters.is_there(event.client):
-                    self._comes(stream)
+                    self._comes(stream, event.time)
                     if job is not None and job.hung is not None:
                         since, arrival = job.hung
                         job.held, job.hung = job.held + self._now - since, None
@@ -405,27 +411,30 @@ class VirtualClock:
                         self._expect(job, encounters.reachable(event.client, moved))
         return happened
 
-    def _goes(self, stream: int, time: float, *, lost: bool) -> None:
-        """A client goes away; its job is lost, or goes on."""
+    def _goes(self, encounters: Encounters, stream: int, time: float, *, lost: bool) -> None:
+        """A client goes away; its jobs are lost, or go on."""
         here, job = stream in self._present, self._at_work.get(stream)
+        queue = self._queues.get(stream)
         self._present.discard(stream)
-        if job is not None and not lost:
+        if not lost and (job is not None or queue):
             if here:
                 self._policy.away(stream, self._now)
             return
-        if job is not None and job.arrival > time:
+        # Its update may have come while the server was busy.
+        if job is not None and not (job.arrival <= time and self._gets_through(job, encounters)):
             self._cancel([self._at_work.pop(stream)])
-        elif job is not None:  # its update came while the server was busy
-            self._unused += self._queues.pop(stream, ())
-        if here or job is not None:
+        self._unused += self._queues.pop(stream, ())
+        if here or job is not None or queue:
             self._left.add(stream)
             self._policy.leave(stream, self._now)
 
-    def _comes(self, stream: int) -> None:
+    def _comes(self, stream: int, time: float) -> None:
         """A client is there again, or for the first time."""
         if stream in self._present:
             return
         self._present.add(stream)
+        if (queue := self._queues.get(stream)) and stream not in self._at_work:
+            self._go_on_with(queue, time)
         if stream in self._at_work:
             self._policy.back(stream, self._now)
         else:
@@ -434,6 +443,7 @@ class VirtualClock:
     def _give_up(self, stream: int) -> None:
         """The update of a client is no longer waited for; it may be asked anew."""
         self._cancel([self._at_work.pop(stream)])
+        self._left.add(stream)
         self._policy.leave(stream, self._now)
         if stream in self._present:
             self._policy.join(stream, self._now)
