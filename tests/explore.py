@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Container
-from contextlib import suppress
 from functools import wraps
 from inspect import signature
 from random import Random
@@ -45,8 +45,10 @@ class Explorer:
             run(**fixtures)
             for find in [find for find in self.finds if find[0] == pyfuncitem.nodeid]:
                 test.hypothesis.inner_test = self._watched(inner, pyfuncitem.nodeid, fixtures, find)
-                with suppress(Exception, pytest.fail.Exception):
+                try:
                     run(**fixtures)
+                except (Exception, pytest.fail.Exception) as error:
+                    self.finds[find] = pasteable(self.finds[find], error)
         finally:
             test.hypothesis.inner_test = inner
         return True
@@ -111,6 +113,18 @@ def as_line(drawn: dict[str, Any], error: BaseException) -> str:
     return f"@example({arguments})  # {type(error).__name__}: {message}"
 
 
+def pasteable(line: str, error: BaseException) -> str:
+    """With a code of Hypothesis for an example that is not written in a line."""
+    example, _, comment = line.rpartition("  # ")
+    try:
+        compile(f"{example}\ndef test(): ...", "", "exec")
+        is_code = "\n" not in example
+    except SyntaxError:
+        is_code = False
+    code = re.search(r"@reproduce_failure\(.*\)", "\n".join(getattr(error, "__notes__", ())))
+    return line if is_code or not code else f"{code.group()}  # {comment}"
+
+
 def main(what: str, examples: str, start: str | None = None) -> int:
     """The exit code, 1 where something was found. The same start draws the same examples."""
     settings.register_profile(
@@ -118,6 +132,7 @@ def main(what: str, examples: str, start: str | None = None) -> int:
         max_examples=int(examples),
         database=None,
         deadline=None,
+        print_blob=True,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )
