@@ -21,7 +21,7 @@ from favano.training import FlatModel
 from favano.types import Vector
 from tests.cli.test_own_policy import ROUND_ROBIN
 from tests.flower.federation import federation, wait_for
-from tests.flower.loopback import FAVANO, KEYS, PACES, Loopback
+from tests.flower.loopback import FAVANO, KEYS, PACES, Loopback, joined
 
 TICK, ROUNDS, SEEDS = 2.5, 44, 16
 # Of Student's law with SEEDS - 1 degrees of freedom: one run in a thousand lies further below.
@@ -141,19 +141,21 @@ def test_asyncfeded_replays_to_the_bit(tmp_path: Path) -> None:
     assert len(set(schedule.steps[: schedule.jobs].tolist())) > 2
 
 
-@pytest.mark.slow
+@pytest.mark.machine
 def test_jobs_of_40_seconds_are_used_on_resident_and_stock_nodes(tmp_path: Path) -> None:
     """Meanwhile Flower's heartbeats draw from Python's generator, in threads of the nodes."""
     with federation(tmp_path) as lab:
-        flags = {"algorithm": "fedavg", "rounds": 2, "selected": 2, "local_steps": 5}
+        flags = {"algorithm": "fedavg", "rounds": 3, "selected": 2, "local_steps": 5}
         loopback = Loopback(lab, stock={1}, **flags, tick=None, grace=None)  # type: ignore[arg-type]
         loopback.serve()
-        nodes = [loopback.join(number, "--pace", "8.5") for number in (0, 1)]
+        nodes = [loopback.join(1, "--pace", "8.5")]
+        wait_for(lambda: joined(loopback.told), "the stock node")
+        nodes.append(loopback.join(0, "--pace", "8.5"))
         loopback.finish()
         loopback.dismiss(nodes)
     assert "no client update" not in loopback.told
-    assert "refused" not in loopback.told
     trace = load_trace(tmp_path / "trace.npz")
-    assert sorted(trace.partition.tolist()) == [0, 0, 1, 1]
-    assert trace.seconds.min() > 40
-    assert (trace.schedule.steps == 5).all()
+    used = slice(0, trace.schedule.jobs)
+    assert set(trace.partition[used]) == {0, 1}
+    assert trace.seconds[used].min() > 40
+    assert set(trace.schedule.steps[used]) == {5}
