@@ -26,12 +26,12 @@ def main(budget=BUDGET):
     codecs = {
         "float32": {},
         "8 bits": {"codec": "qsgd", "codec_bits": 8},
-        "4 bits": {"codec": "qsgd", "codec_bits": 4},
+        "6 bits": {"codec": "qsgd", "codec_bits": 6},
     }
     for name, codec in codecs.items():
         keys = {
             "selected": 5,
-            "learning_rate": 0.1,
+            "learning_rate": 0.5,
             "horizon": 8000,
             "evaluate_every": 100,
             **codec,

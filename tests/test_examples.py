@@ -21,7 +21,7 @@ NEEDS = {"hugging_face_lora": ("peft", "transformers"), "loopback": ("flwr",),
 # What each prints; those without a line are classes, which the tests of methods and policies run.
 SAYS = {
     "availability": r"fedavg +\d+ lost; .*\n\n[6-9]\d% correct",
-    "bit_budget": r"float32 +\d+% .* [23]\d Mbit\n8 bits +\d+% .* 2\d Mbit\n4 bits .* 2\d Mbit",
+    "bit_budget": r"float32 +\d+% .* [23]\d Mbit\n8 bits +\d+% .* 2\d Mbit\n6 bits .* 2\d Mbit",
     "ffa_lora": r"FFA-LoRA +\d+%, 1,036 numbers",
     "hugging_face_lora": r"loss 3\.\d+ -> [12]\.\d+\n[\d,]+ of [\d,]+ numbers are trained",
     "own_data": r"from_pytorch +20 clients: [6-9]\d%",

@@ -96,6 +96,8 @@ def run_blocks(blocks: Sequence[Block], folder: Path, *, quick: bool = False) ->
                 _write(block, blocks, folder)
             elif block.language in RUN:
                 printed = _run(block, namespace, folder)
+                if "untrained" in printed:
+                    raise BlockFailed(f"a result on the page learnt nothing:\n{printed}")
         except Exception as error:
             raise BlockFailed(f"line {block.line}: {error}") from error
 

@@ -153,3 +153,8 @@ def test_a_block_that_fails_is_found(old: str, new: str, message: str, folder: P
 def test_a_command_that_fails_is_found(command: str, folder: Path) -> None:
     with pytest.raises(BlockFailed, match="exit code"):
         run_blocks(blocks_of(f"```sh\n{command}\n```"), folder)
+
+
+def test_a_page_whose_result_learnt_nothing_is_found(folder: Path) -> None:
+    with pytest.raises(BlockFailed, match="FAVANO is untrained: no server"):
+        run_blocks(blocks_of("```sh\nfavano run --horizon 3\n```"), folder)
