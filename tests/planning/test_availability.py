@@ -53,9 +53,10 @@ def shares_of_days(shares: list[float]) -> Presence:
     return Presence(np.arange(clients + 1) * 10, begin, np.minimum(end, HORIZON), HORIZON)
 
 
-def planned_with(presence: Presence, mean: np.ndarray, **keys: object) -> Planned:
+def planned_with(presence: Presence, mean: np.ndarray) -> Planned:
     """A seed whose schedule is that of a plain simulation."""
-    spec = resolve(spec_of(clients=len(mean), selected=2, local_steps=5, horizon=HORIZON, **keys))
+    keys = {"clients": len(mean), "selected": 2, "local_steps": 5, "horizon": HORIZON}
+    spec = resolve(spec_of(weights="empirical", **keys))
     fleet = with_presence(client_speeds(mean), presence)
     method = spec.method.bind(Context(fleet, 5, spec.clock))
     draws = [geometric(value) for value in mean.tolist()]
