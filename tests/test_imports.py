@@ -201,14 +201,17 @@ def statements(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("what", "most"),
     [
-        ("files in a circle of imports", 250),
+        ("files in a circle of imports", 32),
         ("pairs of rooms against the order", 18),
-        ("imports against the order", 70),
-        ("imports past the front door of a room", 633),
+        ("imports against the order", 68),
+        ("imports past the front door of a room", 632),
     ],
 )
 def test_the_house_only_gets_tidier(what: str, most: int) -> None:
-    """None of these numbers may rise; whoever lowers one writes the new number here."""
+    """None of these numbers may rise; whoever lowers one writes the new number here.
+
+    Of circles, `import favano` in `errors`, for types, is left out: it closes one of most files.
+    """
     known = modules()
     rooms = {path.parent.name for name, path in known.items() if path.name == "__init__.py"} - {
         "favano"
@@ -229,7 +232,8 @@ def test_the_house_only_gets_tidier(what: str, most: int) -> None:
     names = sorted(known)
     arrows = np.zeros((len(names), len(names)))
     for name, path in known.items():
-        arrows[names.index(name), [names.index(other) for other in imported(path, known)]] = 1
+        met = imported(path, known) - ({"favano"} if name == "favano.errors" else set())
+        arrows[names.index(name), [names.index(other) for other in met]] = 1
     _, group = connected_components(arrows, connection="strong")
     counted = {
         "files in a circle of imports": int((np.bincount(group)[group] > 1).sum()),

@@ -259,7 +259,7 @@ def test_a_comparison_has_a_column_for_the_method() -> None:
     assert comparison.history.frame().groupby("method", sort=False).size().to_dict() == rows
     lines = str(comparison).splitlines()
     assert [line.partition(":")[0] for line in lines] == names
-    assert all(re.search(r": \d+\.\d\d %$", line) for line in lines)
+    assert all(re.search(r": \d+\.\d\d %(; |$)", line) for line in lines)
     alone = favano.simulate("favano", own(network()), FLEET, **KEYS)
     assert comparison.results[0].rows == alone.rows
 
@@ -271,7 +271,9 @@ def test_a_comparison_prints_the_models_at_the_horizon() -> None:
     last, before = result.rows[-1], result.rows[-2]
     assert before.time == KEYS["horizon"] < last.time
     assert before.accuracy != last.accuracy
-    assert str(comparison) == f"fedavg: {100 * before.accuracy:.2f} %"
+    shown, _, remark = str(comparison).partition("; ")
+    assert shown == f"fedavg: {100 * before.accuracy:.2f} %"
+    assert remark == "".join(f"it {remark}" for remark in result.remarks)
 
 
 def test_times_go_to_the_methods_that_read_them() -> None:
@@ -742,7 +744,9 @@ def test_notebooks_show_one_line(tmp_path: Path) -> None:
     )
     result = favano.simulate("favano", problem, FLEET, **TWO_SEEDS)
     mean, spread = 100 * np.mean(result.accuracy), 100 * np.std(result.accuracy, ddof=1)
-    shown = rf"Result\(favano: {mean:.1f} ± {spread:.1f} %, complete, seeds: 0, 1\)"
+    (remark,) = result.remarks  # one round teaches nothing
+    words = rf"complete, seeds: 0, 1; it {re.escape(remark)}"
+    shown = rf"Result\(favano: {mean:.1f} ± {spread:.1f} %, {words}\)"
     assert re.fullmatch(shown, repr(result))
     assert re.fullmatch(rf"Comparison\(results=\[{shown}\]\)", repr(favano.Comparison([result])))
     loaded = favano.load(result.save(tmp_path))

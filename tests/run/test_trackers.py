@@ -184,9 +184,10 @@ def test_a_failing_tracker_changes_no_run_and_is_named_once(
     tracked = favano.simulate("favano", problem(), FLEET, track=places, **KEYS)
     assert tracked.rows == plain.rows
     assert tracked.status == "complete"
-    assert [record.getMessage() for record in caplog.records] == [
-        f"track=wandb:{tmp_path} failed (OSError: disk full); the runs go on without it"
-    ]
+    (record,) = caplog.records
+    said = record.getMessage()
+    assert said.startswith(f"track=wandb:{tmp_path} failed (OSError: disk full")
+    assert said.endswith("); the runs go on without it")
     assert len(made) == (1 if at == "start" else 2)  # after an error it is asked for nothing more
     assert max(run.told for run in made) <= 4
     assert len(read_scalars(tmp_path / "favano" / "seed-1")["loss"]) == 4  # the other one goes on

@@ -143,19 +143,13 @@ def test_a_client_that_is_rarely_there_counts_rarely() -> None:
 
 
 @pytest.mark.parametrize("when_away", AWAY)
-def test_the_audit_agrees_and_inverse_probabilities_undo_it(when_away: WhenAway) -> None:
+def test_the_audit_agrees_that_inverse_probabilities_undo_it(when_away: WhenAway) -> None:
     """Up to the end of the run, when the server's model is not the mean of all."""
     fleet = two_clients(when_away)
-    expected = expected_shares(ASKED, fleet, TIME)
-    exact = method_on(fleet, reweight="deterministic")
     given = inverse_probability(fleet)
     equal = method_on(fleet, reweight="deterministic", weights="given", given_weights=given)
     polled = polled_fleet(fleet, ASKED, STEPS)
     plans = [schedule_of(polled, run) for run in runs_of(fleet, ASKED, STEPS, 4)]
-    weights = np.mean(
-        [effective_weights(any_method(exact), schedule) for schedule in plans], axis=0
-    )
-    assert weights == pytest.approx(expected, abs=0.01)
     weights = np.mean(
         [effective_weights(any_method(equal), schedule) for schedule in plans], axis=0
     )

@@ -33,8 +33,6 @@ def plan_command(
 ) -> None:
     """Plan the schedule: who is contacted when, after how many steps, with what weight."""
     spec = resolve(spec_with_data(config, flags, data_dir))
-    for words in without_exact_weights([spec]):
-        say(words)
     if out:
         check_writable(out)
     traits = load_data(spec.problem, data_dir).traits if spec.counts_samples else None
@@ -56,6 +54,8 @@ def plan_command(
         plan = Plan(plan_seed(spec, spec.run.seed, traits, cost))
         document = plan.document if json else None
         _ = plan.audit
+    for words in without_exact_weights([spec]):
+        say(words)
     if out:
         plan.save(out)
     if document is not None:

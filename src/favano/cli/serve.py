@@ -14,7 +14,7 @@ import typer
 
 from favano.cli.flags import Config, DataDir, Values, spec_with_data
 from favano.cli.shell import keep_to, leave, need_flower, say
-from favano.methods.weights import measured
+from favano.methods import measured
 from favano.specification.presets import resolve
 
 Rounds = Annotated[int, typer.Option(metavar="N", help="updates of the model")]

@@ -70,11 +70,11 @@ def tune_command(
     for key in axes:
         rule = "is tuned by --grid, too; remove one of them"
         require(key not in flags, key, flags.get(key), rule)
-    for words in without_exact_weights(specs):
-        say(words)
     points, rungs = plan_search(specs, axes, search, trials)
     every = [make(spec, point) for spec, some in zip(specs, points, strict=True) for point in some]
     check_plans(every)
+    for words in without_exact_weights(specs):
+        say(words)
     folder, run = out or default_folder("tune", every), specs[0].run
     wanted = Search(rungs, specs[0].problem.holdout, run.seeds)
     keep_to(run.device)

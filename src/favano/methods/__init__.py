@@ -12,6 +12,7 @@ from favano.methods.registry import (
     method_class,
     our_methods,
 )
+from favano.methods.weights import measured
 
 __all__ = [
     "AMethod",
@@ -25,6 +26,7 @@ __all__ = [
     "as_method",
     "foreign_option",
     "make_method",
+    "measured",
     "method_class",
     "our_methods",
 ]

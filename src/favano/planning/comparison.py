@@ -58,8 +58,8 @@ def comparison(
 
     >>> both = [{"algorithm": "favano"}, {"algorithm": "fedbuff"}]
     >>> specs = comparison({"clients": 20}, both, ["fedbuff.buffer_mode=block"])
-    >>> [(spec.name, spec.fleet.clients, spec.method.given) for spec in specs]
-    [('favano', 20, {}), ('fedbuff', 20, {'buffer': 5, 'buffer_mode': 'block'})]
+    >>> [(spec.name, spec.fleet.clients) for spec in specs], specs[1].method.given
+    ([('favano', 20), ('fedbuff', 20)], {'buffer': 5, 'buffer_mode': 'block'})
     >>> [spec.name for spec in comparison({"learning_rate": "0.1,0.5"}, both[:1])]
     ['FAVANO (learning_rate=0.1)', 'FAVANO (learning_rate=0.5)']
     """

@@ -12,7 +12,7 @@ from favano.report.wording import listed, significant
 _ADVICE = "lower the learning rate"
 
 
-def remarks(result: ReportedResult) -> list[str]:
+def remarks_on(result: ReportedResult) -> list[str]:
     """What is wrong with its final models, and in how many seeds, as `diverged: ...`.
 
     A run that is still to come to its end may yet learn.

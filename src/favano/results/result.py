@@ -50,14 +50,11 @@ from favano.records.folder import (
     SUMMARY,
     folder_name,
 )
+from favano.report import comparable, disambiguated, remarks_on, title_of
 from favano.report.comparison_table import ComparisonTable, latex_table
-from favano.report.findings import title_of
 from favano.report.metric_words import mean_of
 from favano.report.notebook_view import results_html
-from favano.report.remarks import remarks
 from favano.report.reported_result import Status
-from favano.report.settings import disambiguated
-from favano.report.table import comparable
 from favano.results.adapter_file import write_adapter
 from favano.results.digest_check import check_digests
 from favano.results.folder_check import (
@@ -257,7 +254,7 @@ class Result:
     @property
     def remarks(self) -> list[str]:
         """What is wrong with its final models: that they diverged, or learnt nothing."""
-        return remarks(self)
+        return remarks_on(self)
 
     @property
     def accuracy(self) -> list[float]:
