@@ -24,14 +24,14 @@ def lines_on_screen(text: str) -> int:
 
 
 @pytest.mark.quick("2.0")
-@pytest.mark.parametrize("evaluate_every", [2.0, 140.0])
+@pytest.mark.parametrize("evaluate_every", [2.0, 280.0])
 def test_the_demo_is_one_screen_however_often_it_evaluates(
     evaluate_every: float, favano: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its four methods; runs are shorter here, and have from two to 71 evaluations."""
+    """Its four methods; runs are shorter here, and have from two to 141 evaluations."""
 
     def short(values: dict[str, object], methods: list[dict[str, object]]) -> list[Spec]:
-        small = {"horizon": 140.0, "clients": 10, "selected": 3, "local_steps": 4, "seeds": 2}
+        small = {"horizon": 280.0, "clients": 10, "selected": 3, "local_steps": 4, "seeds": 2}
         return comparison({**values, **small, "evaluate_every": evaluate_every}, methods)
 
     monkeypatch.setattr(demo, "comparison", short)
