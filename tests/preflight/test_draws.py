@@ -224,7 +224,7 @@ def test_nobody_is_refused_for_what_another_thread_draws(last: Callable[[], nn.M
         horizon=60.0,
         engine="loop",
     )
-    assert result.history["local_steps"][-1] > 0
+    assert result.rows[-1].local_steps > 0
 
 
 @pytest.mark.usefixtures("other_thread")

@@ -79,4 +79,5 @@ class Quafl(Method[ModelState]):
         rule = "needs steps that are expected, which are not known where clients come and go"
         require(fleet.conditions.presence is None, "dampening", True, f"{rule}; remove it")
         steps = expected_counts(self.policy(), fleet)[1]
-        return factor * steps.min() / steps[client]
+        slowed: Floats = factor * steps.min() / steps[client]
+        return slowed
