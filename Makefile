@@ -59,7 +59,7 @@ package: setup
 	.ci/try_package
 
 # Release 0.3.1, with which later ones are compared, from its commit: a tag need not travel.
-COMMIT_0_3_1 := 0000000
+COMMIT_0_3_1 := 209072e4f7809b9734cff3658d89bc37e06356af
 WHEEL_0_3_1 := .wheels/favano-0.3.1-py3-none-any.whl
 wheel-0.3.1: $(WHEEL_0_3_1)
 $(WHEEL_0_3_1): | setup

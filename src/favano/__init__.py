@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from favano.types import Stack as Stack
     from favano.types import Vector as Vector
 
-__version__ = "0.3.1"
+__version__ = "0.4.0.dev0"
 """The version of the package."""
 
 _HOME = {
